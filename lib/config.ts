@@ -6,7 +6,7 @@ import { type PortRange, portsText } from '#core/base/port-ranges.ts';
 import { privateRangeProblem } from '#core/base/private-ranges.ts';
 import { transportsSchema } from '#core/base/transports.ts';
 import { FUNCTION_NAMES } from '#core/http/route.ts';
-import { concurrencyProblem, environmentProblem, fargateSizeProblem } from './limits.ts';
+import { concurrencyProblem, environmentProblem, fargateSizeProblem, MAX_TASKS, networkProblem } from './limits.ts';
 import type { AgentPlatformProps, LogRetentionDays, StageProps } from './props.ts';
 
 const RETENTION_DAYS = [
@@ -268,10 +268,10 @@ export const platformSchema = z
           .strictObject({
             kind: z.literal('fargate'),
             lambda: programsInLambda(),
-            idle: z.int().min(0).max(200).default(0),
+            idle: z.int().min(0).max(MAX_TASKS).default(0),
             reuse: z.enum(['same', 'never']).default('same'),
             spot: z.enum(['retried', 'never']).default('retried'),
-            max: z.int().min(1).max(200).default(20),
+            max: z.int().min(1).max(MAX_TASKS).default(20),
             cpu: z.literal([256, 512, 1024, 2048, 4096]).default(512),
             memoryMb: z.int().multipleOf(512).min(512).max(30_720).default(2048),
             zones: z.array(zone()).min(1).optional(),
@@ -286,7 +286,11 @@ export const platformSchema = z
               })
               .optional(),
           })
-          .superRefine(fargateSize),
+          .superRefine(fargateSize)
+          .superRefine(({ max, zones, cidr, vpc }, context) => {
+            const message = vpc ? undefined : networkProblem(max, zones?.length ?? 2, cidr);
+            if (message !== undefined) context.addIssue({ code: 'custom', path: ['max'], message });
+          }),
         z.strictObject({
           kind: z.literal('microvm'),
           lambda: programsInLambda(),

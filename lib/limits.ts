@@ -17,6 +17,32 @@ export function fargateSizeProblem(cpu: number, memoryMb: number): string | unde
   return `is ${memoryMb}, but Fargate offers ${min} to ${max} MB in steps of ${step} for ${cpu} CPU units: choose such a size, or another \`cpu\``;
 }
 
+/**
+ * Slots that the records of the pool have room for (`aws/fargate/pool.ts`). AWS limits tasks by their processors, a quota
+ * that it raises on request, and by 20 starts a second: docs.aws.amazon.com/AmazonECS/latest/developerguide/service-quotas.html.
+ */
+export const MAX_TASKS = 10_000;
+
+/** Addresses of a subnet that AWS and the endpoints of the network take. */
+const TAKEN_ADDRESSES = 8;
+const addressesOf = (mask: number): number => 2 ** (32 - mask);
+
+/** Returns the mask of the subnets of tasks, one in each zone, which together have an address for each task. */
+export function taskSubnetMask(tasks: number, zones: number): number {
+  let mask = 23;
+  while (zones * (addressesOf(mask) - TAKEN_ADDRESSES) < tasks) mask--;
+  return mask;
+}
+
+/** Each zone has further subnets of less than a /24 together: `constructs/sandbox-network.ts`. */
+export function networkProblem(tasks: number, zones: number, cidr: string): string | undefined {
+  const mask = taskSubnetMask(tasks, zones);
+  const needed = zones * (addressesOf(mask) + addressesOf(24));
+  if (needed <= addressesOf(Number(cidr.split('/')[1]))) return undefined;
+  const fitting = Math.floor(32 - Math.log2(needed));
+  return `is ${tasks}, for which the network ${cidr} has too few addresses in ${zones} zones: set \`cidr\` to a network of /${fitting}${fitting > 16 ? ' or larger' : ''}`;
+}
+
 /** Lambda's environment variables have 4 KB together, of which `test/stacks` leaves the platform's own the rest. */
 export const MAX_SETTINGS_BYTES = 2600;
 

@@ -434,7 +434,7 @@ export interface FargateProps {
    */
   readonly lambda?: ProgramFunctionProps | undefined;
   /**
-   * Number of idle tasks kept ready at all times, which are billed. 0 to 200.
+   * Number of idle tasks kept ready at all times, which are billed. 0 to 10,000.
    *
    * @default 0
    */
@@ -454,8 +454,8 @@ export interface FargateProps {
    */
   readonly spot?: 'retried' | 'never' | undefined;
   /**
-   * Maximum number of tasks, idle or not, which limits the bill. 1 to 200. The account's quota of Fargate vCPUs must
-   * allow for them.
+   * Maximum number of tasks, idle or not, which limits the bill. 1 to 10,000. The account's quota of Fargate vCPUs and
+   * the addresses of `cidr` must allow for them.
    *
    * @default 20
    */

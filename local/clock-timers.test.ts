@@ -2,6 +2,10 @@ import { expect, onTestFinished, test } from 'vitest';
 import { ManualClock } from '#test/helpers/manual-clock.ts';
 import { ClockTimers } from './clock-timers.ts';
 
+let writes = 0;
+/** Makes timers poll each second. */
+const ALWAYS = { nextDue: async () => undefined, changes: () => writes++ };
+
 /** Timers over a list of due schedules. A schedule leaves the list when it fires. */
 function timersOver(due: { id: string; workspaceId: string }[], { maxActive = 1000, startsAtOnce = true } = {}) {
   const clock = new ManualClock();
@@ -25,6 +29,7 @@ function timersOver(due: { id: string; workspaceId: string }[], { maxActive = 10
       return new Promise((resolve) => ends.push(resolve));
     },
     concurrencyOf: async () => maxActive,
+    ...ALWAYS,
   });
   timers.start((error) => errors.push(error));
   onTestFinished(() => timers.stop());
@@ -82,6 +87,7 @@ test('schedules begin while others are still read', async () => {
     },
     fire: async ({ id }) => void fired.push(id),
     concurrencyOf: async () => 1000,
+    ...ALWAYS,
   });
   timers.start(() => {});
   onTestFinished(() => timers.stop());
@@ -124,6 +130,7 @@ test('no more are read while many may begin, and in the end all have begun', asy
       });
     },
     concurrencyOf: async () => 5000,
+    ...ALWAYS,
   });
   timers.start(() => {});
   onTestFinished(() => timers.stop());
@@ -149,6 +156,7 @@ test('a slow look at the table is followed by a longer pause, which stays bounde
     },
     fire: async () => {},
     concurrencyOf: async () => 1,
+    ...ALWAYS,
   });
   timers.start(() => {});
   onTestFinished(() => timers.stop());
@@ -189,6 +197,64 @@ test('a schedule whose run goes on is fired again when it is due again', async (
   await tick();
   expect(fired.map(({ id }) => id)).toEqual(['a', 'a']);
   expect(ends).toHaveLength(2);
+});
+
+test('the table is read when it has changed, when the next schedule is due, and while one is due', async () => {
+  const clock = new ManualClock();
+  const due: { id: string; workspaceId: string; at: number }[] = [];
+  const fired: string[] = [];
+  let [reads, changes, tries] = [0, 0, 0];
+  const write = (id: string, at: number) => {
+    due.push({ id, workspaceId: 'w', at });
+    changes++;
+  };
+  const timers = new ClockTimers({
+    clock,
+    async *due() {
+      reads++;
+      yield* due.filter(({ at }) => at <= clock.now());
+    },
+    nextDue: async () => due.toSorted((a, b) => a.at - b.at)[0]?.at,
+    changes: () => changes,
+    fire: async ({ id }, { onTaken }) => {
+      if (id === 'busy' && tries++ < 3) return;
+      due.splice(
+        due.findIndex((each) => each.id === id),
+        1,
+      );
+      onTaken();
+      fired.push(id);
+    },
+    concurrencyOf: async () => 10,
+  });
+  timers.start(() => {});
+  onTestFinished(() => timers.stop());
+  const pass = async (seconds: number) => {
+    for (let second = 0; second < seconds; second++) {
+      await expect.poll(() => clock.sleepers).toBe(1);
+      await clock.advance(1000 - (clock.now() % 1000));
+      await expect.poll(() => clock.sleepers).toBe(1);
+    }
+    return reads;
+  };
+  const start = await pass(1);
+  expect(await pass(60)).toBe(start);
+  const minute = clock.now() + 60_000;
+  write('later', minute);
+  expect(await pass(59)).toBe(start + 1);
+  write('sooner', minute - 500);
+  await pass(1);
+  expect(fired).toEqual(['later', 'sooner']);
+  expect(await pass(60)).toBe(start + 3);
+  write('busy', clock.now());
+  await pass(3);
+  expect(fired).not.toContain('busy');
+  await pass(1);
+  expect(fired.at(-1)).toBe('busy');
+  // The clock is set back, and a schedule is due at once by it.
+  write('past', clock.now() - 10_000);
+  await pass(1);
+  expect(fired.at(-1)).toBe('past');
 });
 
 test('stopped timers begin nothing', async () => {

@@ -1,7 +1,7 @@
 import { setImmediate as endOfTurn } from 'node:timers/promises';
 import { findWorkspace } from '#core/accounts/workspaces/store.ts';
 import { fireDue } from '#core/automation/schedules/runs/fire.ts';
-import { type DueSchedule, listDue } from '#core/automation/schedules/store.ts';
+import { type DueSchedule, firstDue, listDue } from '#core/automation/schedules/store.ts';
 import { planOf } from '#core/base/plans.ts';
 import type { Clock } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
@@ -19,6 +19,10 @@ interface ClockTimersProps {
   readonly clock: Clock;
   /** Yields the schedules that are due now. */
   readonly due: () => AsyncIterable<DueSchedule>;
+  /** Returns the time (epoch milliseconds) at which the next schedule is due. */
+  readonly nextDue: () => Promise<number | undefined>;
+  /** Returns a number that grows with each write that may change what is due when. */
+  readonly changes: () => number;
   /**
    * Runs the due minute of a schedule. Resolves when its run has ended, or at once if nothing is due. Must not throw.
    */
@@ -69,9 +73,9 @@ const readyIn = ({ waiting, active, maxActive }: Queue): number =>
 const mayBegin = (queue: Queue): boolean => readyIn(queue) > 0;
 
 /**
- * {@link Timers} on one machine. The table's index by next run is the heap of timers, polled once a second. There is no
- * other state: a crash loses nothing, a restart loads nothing, and neither setting the clock nor suspending the machine
- * breaks anything.
+ * {@link Timers} on one machine. The table's index by next run is the heap of timers, polled once a second while something
+ * is due, and otherwise after a write or at the next due time. There is no other state: a crash loses nothing, a restart
+ * loads nothing, and neither setting the clock nor suspending the machine breaks anything.
  */
 export class ClockTimers implements Timers {
   readonly #props: ClockTimersProps;
@@ -84,6 +88,8 @@ export class ClockTimers implements Timers {
   #waiting = 0;
   #starting = 0;
   #isBeginning = false;
+  /** Set after a poll that found nothing due. */
+  #idle: { readonly until: number; readonly changes: number } | undefined;
   /** Set while the reader waits for queued schedules to start. */
   #room: PromiseWithResolvers<void> | undefined;
   #loop: Promise<void> = Promise.resolve();
@@ -135,6 +141,10 @@ export class ClockTimers implements Timers {
     for (const [workspaceId, queue] of this.#workspaces) {
       if (queue.active === 0 && queue.waiting.length === 0) this.#workspaces.delete(workspaceId);
     }
+    const { clock, changes, nextDue } = this.#props;
+    const before = changes();
+    if (this.#idle?.changes === before && clock.now() < this.#idle.until) return 0;
+    this.#idle = undefined;
     const asked = new Set<string>();
     let read = 0;
     let waited = 0;
@@ -157,6 +167,7 @@ export class ClockTimers implements Timers {
       }
       this.#mayBegin(queue);
     }
+    if (read === 0) this.#idle = { until: (await nextDue()) ?? Number.POSITIVE_INFINITY, changes: before };
     return waited;
   }
 
@@ -234,11 +245,13 @@ export class ClockTimers implements Timers {
   }
 }
 
-/** Returns the timers of a platform with these ports. */
-export const clockTimers = (clock: Clock, deps: () => Deps): ClockTimers =>
+/** Returns the timers of a platform with these ports. `changes` counts the writes of the main table. */
+export const clockTimers = (clock: Clock, deps: () => Deps, changes: () => number): ClockTimers =>
   new ClockTimers({
     clock,
     due: () => listDue(deps(), clock.now()),
+    nextDue: () => firstDue(deps()),
+    changes,
     fire({ id, workspaceId, item }, steps) {
       const { background, log } = deps();
       const work = fireDue(deps(), { workspaceId, scheduleId: id, item, ...steps });

@@ -158,7 +158,11 @@ export async function localDeps(config: LocalConfig, listening: Gateway): Promis
     uploadForms,
     vault: new FileVault(join(folder, 'vault'), config.vaultKeyFile ?? join(folder, 'vault.key')),
     sandbox,
-    timers: clockTimers(clock, () => deps),
+    timers: clockTimers(
+      clock,
+      () => deps,
+      () => database.changes('main'),
+    ),
     serviceHost,
     hostState,
     endedRuns: feed,

@@ -4,14 +4,39 @@
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { callsOfOneWorkspace, lookAtServices, type Outcome, schedulesOfOneMinute } from '#test/scale/loads.ts';
+import {
+  type Callers,
+  endsOfOneAgent,
+  lookAtServices,
+  type Outcome,
+  calls as playCalls,
+  schedulesOfOneMinute,
+} from '#test/scale/loads.ts';
 import { limitTable, table } from '#test/scale/page.ts';
 import { type Programs, programsInMicrovms, programsOnFargate } from '#test/scale/programs.ts';
 import { allLimits, type Limits, stageLimits } from '#test/scale/quotas.ts';
 
 const PAGE = join(import.meta.dirname, '../docs/scale.md');
 const MODEL_SECONDS = 5;
-const RUNS_A_SECOND = 1_000_000 / 86_400;
+const DAY_SECONDS = 86_400;
+const RUNS_A_SECOND = 1_000_000 / DAY_SECONDS;
+/** Runs a day, and the seconds of it that are simulated. */
+const DAYS = [
+  { runs: 1_000_000, name: '1 million', seconds: 10 },
+  { runs: 100_000_000, name: '100 million', seconds: 2 },
+] as const;
+/** Answer time of the simulated model in these seconds: as many calls end as begin. */
+const DAY_MODEL_MS = 500;
+const CALLERS: readonly (readonly [Callers, string])[] = [
+  ['even', 'evenly'],
+  ['half one workspace', 'half of it one workspace'],
+  ['half one agent', 'half of it one public agent'],
+];
+const SEEDS = [1, 2, 3];
+/** Ends per second of runs of one agent. */
+const END_RATES = [300, 1000, 3000];
+/** Tasks of a pool of several parts, which is large enough for some seconds of the programs of a day. */
+const LARGE_POOL = 300;
 const SCHEDULES = 100_000;
 const SERVICES = 10_000;
 /** The sweep of services is simulated with this fraction of them; it takes proportionally longer with all. */
@@ -81,6 +106,102 @@ function placesOf({ world }: Outcome, limits: Limits, times = 1): Need[] {
     .slice(0, PLACES);
 }
 
+/** Returns the least and greatest of some numbers. */
+const range = (numbers: readonly number[], unit = ''): string => {
+  const [least, most] = [Math.min(...numbers), Math.max(...numbers)].map((n) => show(n) + unit);
+  return least === most ? least! : `${least} to ${most}`;
+};
+
+/** Quotas that AWS raises on request, and the plan, out of the way of DynamoDB's limits. */
+const raised = (limits: Limits): Limits => ({
+  ...limits,
+  concurrency: 1e6,
+  scaling: 1e6,
+  gatewayRate: 1e6,
+  gatewayBurst: 1e6,
+  planConcurrency: limits.planConcurrencyMax,
+});
+
+/** Plays the runs of a day, once without limits and then with those of DynamoDB, from several seeds. */
+async function daysOfCalls(limits: Limits, waitSeconds: number): Promise<string> {
+  const parts: string[] = [];
+  for (const { runs, name, seconds } of DAYS) {
+    const load = { rate: runs / DAY_SECONDS, seconds, modelMs: DAY_MODEL_MS };
+    const rows: string[][] = [];
+    const needs: string[] = [];
+    for (const [callers, how] of CALLERS) {
+      progress(`${name} runs a day, ${how}`);
+      const counted = await playCalls({ limits, throttles: false }, { ...load, callers });
+      needs.push(`${name}, ${how}:
+
+${needTable([
+  { what: 'executions of Lambda', limit: limits.concurrency, need: load.rate * waitSeconds, how: 'one a call' },
+  { what: "requests of the stage's throttle", limit: limits.gatewayRate, need: load.rate, how: 'one a call' },
+  ...placesOf(counted, limits),
+])}`);
+      const played: Outcome[] = [];
+      for (const seed of SEEDS)
+        played.push(await playCalls({ limits: raised(limits), throttles: true }, { ...load, callers, seed }));
+      const all = (of: (outcome: Outcome) => number): number[] => played.map(of);
+      const sent = all(({ ended }) => Object.values(ended).reduce((sum, n) => sum + n, 0));
+      rows.push([
+        how,
+        `${range(all(({ ended }) => ended['200'] ?? 0))} of ${range(sent)}`,
+        range(all(({ world }) => world.dynamo.throttled)),
+        range(all(({ world }) => world.dynamo.failed)),
+        range(
+          all(
+            ({ world }, n = played.findIndex((each) => each.world === world)) =>
+              (world.dynamo.conflicts / sent[n]!) * 100,
+          ),
+          '%',
+        ),
+      ]);
+    }
+    parts.push(`### ${name} runs a day
+
+${show(load.rate)} a second, prompts whose model answers in ${MODEL_SECONDS} s, from a hundred workspaces. The simulated model answers in ${DAY_MODEL_MS / 1000} s, so that
+as many calls end as begin in a second.
+
+${table(
+  [
+    `with the quotas raised, ${seconds} s from seeds ${SEEDS.join(', ')}`,
+    'answered',
+    'refused by DynamoDB, retries included',
+    'refused after retries',
+    'conflicts per call',
+  ],
+  rows,
+)}
+
+${needs.join('\n\n')}
+`);
+  }
+  return parts.join('\n');
+}
+
+/** Plays ends of runs of one agent at growing rates, from several seeds. */
+async function endsTable(limits: Limits): Promise<string> {
+  const rows: string[][] = [];
+  for (const rate of END_RATES) {
+    progress(`${rate} ends a second`);
+    const roomy = { ...limits, partitionReads: 1e6, partitionWrites: 1e6, tableReads: 1e6, tableWrites: 1e6 };
+    const [conflicts, refused]: [number[], number[]] = [[], []];
+    for (const seed of SEEDS) {
+      const free = await endsOfOneAgent({ limits: roomy, throttles: true }, { rate, seconds: 1, seed });
+      if (free.summed !== free.ends) throw new Error(`${free.summed} of ${free.ends} runs are summed`);
+      conflicts.push((free.demand.conflicts ?? 0) * 100);
+      const cold = await endsOfOneAgent({ limits, throttles: true }, { rate, seconds: 1, seed });
+      refused.push(cold.world.dynamo.throttled);
+    }
+    rows.push([show(rate), range(conflicts, '%'), range(refused)]);
+  }
+  return table(
+    ['ends a second', 'conflicts', 'refused by DynamoDB at the limits of new tables, retries included'],
+    rows,
+  );
+}
+
 const progress = (what: string): void => void process.stderr.write(`${what}\n`);
 
 async function measured(limits: Limits): Promise<string> {
@@ -90,11 +211,11 @@ async function measured(limits: Limits): Promise<string> {
   progress('one workspace, counted');
   const modelMs = MODEL_SECONDS * 1000;
   const calls = { rate: CALLS_A_SECOND, seconds: 1, modelMs };
-  const counted = await callsOfOneWorkspace({ limits, throttles: false }, calls);
+  const counted = await playCalls({ limits, throttles: false }, calls);
   progress('one workspace, with limits');
-  const limited = await callsOfOneWorkspace(served, calls);
+  const limited = await playCalls(served, calls);
   progress('one workspace, with limits, at a tenth');
-  const slower = await callsOfOneWorkspace(
+  const slower = await playCalls(
     { limits: { ...limits, planConcurrency: 1000 }, throttles: true },
     { ...calls, rate: CALLS_A_SECOND / 10, seconds: 5 },
   );
@@ -109,6 +230,11 @@ async function measured(limits: Limits): Promise<string> {
     { limits: { ...limits, fargateVcpus: limits.poolMax }, throttles: true },
     { ...day, seconds: 10, deadlineMs: 120_000 },
   );
+  progress('programs in a large pool');
+  const large = await programsOnFargate(
+    { limits: { ...limits, fargateVcpus: LARGE_POOL, poolMax: LARGE_POOL }, throttles: true },
+    { ...day, seconds: 20 },
+  );
   const waitSeconds = (limits.ownMs.calls + modelMs) / 1000;
   const taskSeconds = limits.taskStartMs / 1000 + 1;
   const writes = (units: number) => `${units} units a run (costs.md)`;
@@ -117,6 +243,14 @@ async function measured(limits: Limits): Promise<string> {
 ### The limits
 
 ${limitTable(limits)}
+
+${await daysOfCalls(limits, waitSeconds)}
+### Runs of one agent that end at once
+
+Completed runs of one agent in one workspace, for a second, from seeds ${SEEDS.join(', ')}. The stream of the table \`runs\` has 16 shards, whose batches come
+at the same moments. A conflict is a write that meets a transaction on its item; the retry is billed.
+
+${await endsTable(limits)}
 
 ### 1 million code runs a day
 
@@ -155,6 +289,7 @@ ${endedTable([
   [`MicroVMs, one minute`, microvms],
   ['MicroVMs, 500 programs in one moment', burst],
   [`Fargate with ${limits.poolMax} tasks, 10 seconds`, fargate],
+  [`Fargate with ${show(LARGE_POOL)} tasks and their processors, 20 seconds`, large],
 ])}
 
 ### 100,000 schedules in one minute

@@ -35,7 +35,7 @@ export interface DispatchRequest {
 export type DispatchHead =
   | { readonly status: number; readonly slot?: DispatchedSlot }
   /** No task is idle. */
-  | { readonly readyInMs: number; readonly askInMs?: number }
+  | { readonly readyInMs: number; readonly askInMs?: number; readonly part?: number }
   /** The task has ended. */
   | { readonly lost: string };
 
@@ -58,7 +58,7 @@ export async function dispatch(
   let warmMs = 0;
   try {
     if ('claim' in to) return await claimAndSend(deps, pool, limits, to.claim, request, output);
-    const isLast = ends?.key !== undefined && !(await pool.hasRoom());
+    const isLast = ends?.key !== undefined && !(await pool.hasRoom(ends));
     const headers = { ...request.headers, ...(isLast && { [LAST_HEADER]: 'true' }) };
     const answer = await send(to.address, { ...request, headers }).catch((error: unknown) => String(error));
     if (typeof answer === 'string') output.end(lineOf({ lost: answer }));

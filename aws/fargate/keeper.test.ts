@@ -426,3 +426,41 @@ describe('spare capacity', () => {
     expect(await states()).toEqual(['idle', 'idle']);
   });
 });
+
+describe('a pool of several parts', () => {
+  test('has its idle tasks in all parts, and stops all of them once it is small and wants none', async () => {
+    const { minute, upAndRunning, pool, keeperOf, ecs, running } = await setUp({ idle: 5, max: 250 });
+    await minute();
+    await upAndRunning();
+    const { slots } = await pool.read();
+    expect(slots.map(({ number }) => Math.floor(number / 100)).sort()).toEqual([0, 0, 1, 1, 2]);
+    const small = keeperOf({ idle: 0, max: 10 });
+    await small.reconcile();
+    await small.refill();
+    await ecs.settled();
+    await small.reconcile();
+    expect(running()).toEqual([]);
+    expect((await pool.read()).slots).toEqual([]);
+  });
+
+  test('starts a task where a call waits, and reads only that part', async () => {
+    const { pool, keeper, ecs, upAndRunning, clock } = await setUp({ max: 1000 });
+    const claim = { id: 'waits', owner: 'a', ...times(clock) };
+    const { part } = (await pool.claim(claim)) as { part: number };
+    await keeper.refill((part + 1) % 10);
+    expect(ecs.tasks).toEqual([]);
+    await keeper.refill(part);
+    await upAndRunning();
+    expect(await pool.claim({ ...claim, isRepeated: true })).toHaveProperty('slot');
+    expect((await pool.read()).waits).toEqual([]);
+  });
+
+  test('learns from an event to which part a task belongs', async () => {
+    const { pool, keeper } = await setUp({ max: 1000 });
+    const slot = (await pool.of({ number: 742 }).reserve(742, DEFINITION))!;
+    const event = { taskArn: 'arn:task/1', startedBy: `pool/742/${slot.id}`, lastStatus: 'STOPPED' };
+    expect(await keeper.onTask(event)).toBe(7);
+    expect((await pool.read()).slots).toEqual([]);
+    expect(await keeper.onTask({ ...event, startedBy: 'somebody' })).toBeUndefined();
+  });
+});

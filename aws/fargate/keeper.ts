@@ -9,7 +9,17 @@ import {
 import { batchesOf } from '#core/base/batches.ts';
 import type { Log } from '#core/ports/deps.ts';
 import { isThrottle } from '../tables/throttles.ts';
-import { isOfKind, type PoolDeps, type PoolLimits, SandboxPool, type Slot, type SlotState } from './pool.ts';
+import {
+  isOfKind,
+  type PoolDeps,
+  type PoolLimits,
+  type PoolPart,
+  SandboxPool,
+  type Slot,
+  type SlotState,
+  type Snapshot,
+  shareOf,
+} from './pool.ts';
 
 /** Location and number of the tasks. */
 export interface PoolSettings extends PoolLimits {
@@ -39,6 +49,22 @@ const SPOT_START_TIMEOUT_MS = 3 * 60_000;
 const SPOT = 'FARGATE_SPOT';
 /** Maximum batch size of DescribeTasks. */
 const DESCRIBE_BATCH = 100;
+/** Parts of the pool that are compared or refilled at once. */
+const PARTS_AT_ONCE = 8;
+
+/** Tasks of a type of capacity that a part of the pool has and wants, and the number of calls that wait for one. */
+interface Kind {
+  readonly isInterruptible?: boolean;
+  readonly wanted: number;
+  readonly waiting: number;
+  readonly idle: readonly Slot[];
+  readonly starting: number;
+}
+
+interface Plan extends Pick<Snapshot, 'slots' | 'lacksSpot'> {
+  readonly part: PoolPart;
+  readonly kinds: readonly Kind[];
+}
 
 /**
  * Maintains the sandbox pool: the target number of idle tasks, and no unused task. Each task is started for one slot of
@@ -60,27 +86,43 @@ export class PoolKeeper {
     this.#pool = new SandboxPool(deps, settings);
   }
 
-  /** Records a task's new state, from the `detail` of an event or from DescribeTasks. */
-  async onTask(task: Task): Promise<void> {
-    const { taskArn, startedBy, lastStatus, desiredStatus, attachments } = task;
-    const [, number, id] = /^pool\/(\d+)\/([0-9a-f]{24})$/.exec(startedBy ?? '') ?? [];
-    if (taskArn === undefined || id === undefined) return;
+  /**
+   * Records a task's new state, from the `detail` of an event or from DescribeTasks. Returns the part of the pool in which
+   * it is.
+   */
+  async onTask(task: Task): Promise<number | undefined> {
+    const [, number, id] = /^pool\/(\d+)\/([0-9a-f]{24})$/.exec(task.startedBy ?? '') ?? [];
+    if (id === undefined) return undefined;
     const slot = { number: Number(number), id };
-    if (isOnSpot(task) && lastStatus === 'STOPPED' && task.stopCode === 'TaskFailedToStart') {
-      await this.#pool.noteNoSpot();
-    }
-    if (lastStatus === 'STOPPED') return this.#pool.release(slot);
-    if (desiredStatus === 'STOPPED') return this.#pool.end(slot);
+    const part = this.#pool.of(slot);
+    await this.#record(part, slot, task);
+    return part.number;
+  }
+
+  async #record(part: PoolPart, slot: Pick<Slot, 'number' | 'id'>, task: Task): Promise<void> {
+    const { taskArn, lastStatus, desiredStatus, attachments } = task;
+    if (taskArn === undefined) return;
+    if (isOnSpot(task) && lastStatus === 'STOPPED' && task.stopCode === 'TaskFailedToStart') await part.noteNoSpot();
+    if (lastStatus === 'STOPPED') return part.release(slot);
+    if (desiredStatus === 'STOPPED') return part.end(slot);
     const address = attachments
       ?.flatMap(({ details = [] }) => details)
       .find(({ name }) => name === 'privateIPv4Address')?.value;
-    if (lastStatus === 'RUNNING' && address !== undefined) await this.#pool.ready(slot, taskArn, address);
+    if (lastStatus === 'RUNNING' && address !== undefined) await part.ready(slot, taskArn, address);
   }
 
   /** Compares the table with the existing tasks, and stops unused tasks. */
   async reconcile(): Promise<void> {
+    const former = await this.#pool.former();
+    for (const parts of batchesOf([...this.#pool.parts, ...former], PARTS_AT_ONCE)) {
+      await Promise.all(parts.map((part) => this.#reconcile(part)));
+    }
+    for (const part of former) await this.#carryOut(this.#planOf(part, await part.read()));
+  }
+
+  async #reconcile(part: PoolPart): Promise<void> {
     const { clock } = this.#deps;
-    const { slots } = await this.#pool.read();
+    const { slots } = await part.read();
     const known = slots.filter(({ taskArn }) => taskArn !== undefined);
     const tasks = new Map<string, Task>();
     for (const batch of batchesOf(known, DESCRIBE_BATCH)) {
@@ -88,23 +130,38 @@ export class PoolKeeper {
       for (const task of await this.#describe(arns)) tasks.set(task.taskArn!, task);
     }
     for (const slot of slots) {
-      const task = slot.taskArn === undefined ? await this.#findUnnamed(slot) : tasks.get(slot.taskArn);
+      const task = slot.taskArn === undefined ? await this.#findUnnamed(part, slot) : tasks.get(slot.taskArn);
       if (task !== undefined) {
-        await this.onTask(task);
+        // Most tasks run as their slots say.
+        if (slot.state === 'starting' || isOver(task)) await this.#record(part, slot, task);
         if (!this.#isUseless(slot)) continue;
-        if (slot.state === 'starting' && isOnSpot(task)) await this.#pool.noteNoSpot();
-        await this.#stop(slot, task.taskArn!);
+        if (slot.state === 'starting' && isOnSpot(task)) await part.noteNoSpot();
+        await this.#stop(part, slot, task.taskArn!);
       } else if (slot.taskArn !== undefined || slot.createdAt + UNNAMED_AFTER_MS < clock.now()) {
         // ECS forgets a task an hour after its end.
-        await this.#pool.release(slot);
+        await part.release(slot);
       }
     }
   }
 
-  /** Starts missing tasks and stops surplus idle ones, of both types: on regular and on interruptible capacity. */
-  async refill(): Promise<void> {
-    const { idle, taskDefinition } = this.#settings;
-    const { slots, waits, demand, lacksSpot } = await this.#pool.read();
+  /**
+   * Starts missing tasks and stops surplus idle ones, of both types: on regular and on interruptible capacity.
+   *
+   * @param only Number of the part in which something happened. @default - all parts
+   */
+  async refill(only?: number): Promise<void> {
+    const { parts } = this.#pool;
+    const chosen = parts.length > 1 && only !== undefined ? parts.filter(({ number }) => number === only) : parts;
+    const plans = await Promise.all(chosen.map(async (part) => this.#planOf(part, await part.read())));
+    if (chosen === parts) this.#logTotals(plans);
+    for (const some of batchesOf(plans, PARTS_AT_ONCE)) await Promise.all(some.map((plan) => this.#carryOut(plan)));
+  }
+
+  /** Returns what a part has and lacks, by type of capacity. */
+  #planOf(part: PoolPart, { slots, waits, demand, lacksSpot }: Snapshot): Plan {
+    const { idle: idleOfAll, taskDefinition } = this.#settings;
+    const { length } = this.#pool.parts;
+    const idle = part.number < length ? shareOf(idleOfAll, part.number, length) : 0;
     const current = slots.filter((slot) => slot.taskDefinition === taskDefinition);
     // A start takes a minute, so the tasks for a minute's demand are started one minute ahead.
     const kinds = [
@@ -115,29 +172,41 @@ export class PoolKeeper {
       const has = (state: SlotState) => current.filter((slot) => slot.state === state && isOfKind(slot, kind));
       return { ...kind, wanted: wanted + waiting, waiting, idle: has('idle'), starting: has('starting').length };
     });
+    return { part, slots, kinds, lacksSpot };
+  }
+
+  #logTotals(plans: readonly Plan[]): void {
+    const kinds = plans.flatMap((plan) => plan.kinds);
+    const sum = (of: (kind: Kind) => number) => kinds.reduce((total, kind) => total + of(kind), 0);
+    const slots = plans.flatMap((plan) => plan.slots);
     const count = (state: SlotState) => slots.filter((slot) => slot.state === state).length;
-    const sum = (of: (kind: (typeof kinds)[number]) => number) => kinds.reduce((total, kind) => total + of(kind), 0);
     this.#deps.log.info('pool', {
       idle: sum((kind) => kind.idle.length),
       starting: sum(({ starting }) => starting),
       claimed: count('claimed'),
       warm: count('warm'),
-      waiting: waits.length,
+      waiting: sum(({ waiting }) => waiting),
       wanted: sum(({ wanted }) => wanted),
     });
-    const free = this.#pool.free({ slots });
+  }
+
+  async #carryOut({ part, slots, kinds, lacksSpot }: Plan): Promise<void> {
+    const { taskDefinition } = this.#settings;
+    const sum = (of: (kind: Kind) => number) => kinds.reduce((total, kind) => total + of(kind), 0);
+    const free = part.free({ slots });
+    const ended = slots.filter(({ state }) => state === 'ended').length;
     const warm = slots.filter(({ state }) => state === 'warm').sort((a, b) => a.until! - b.until!);
     // If calls wait while no task and no slot is or becomes free, idle tasks of the other type are stopped, then warm
     // tasks, the soonest to expire first.
     const lacking = sum((kind) => Math.max(0, kind.waiting - kind.idle.length - kind.starting));
-    const short = Math.max(0, lacking - free.length - count('ended'));
+    const short = Math.max(0, lacking - free.length - ended);
     const room = [...kinds.flatMap((kind) => kind.idle.slice(kind.waiting)), ...warm].slice(0, short);
     const surplus = kinds.flatMap((kind) => kind.idle.slice(kind.wanted));
     const outdated = slots.filter(
       ({ state, taskDefinition: of }) => (state === 'idle' || state === 'warm') && of !== taskDefinition,
     );
     for (const slot of new Set([...surplus, ...room, ...outdated])) {
-      if (await this.#pool.retire(slot)) await this.#stop(slot, slot.taskArn!);
+      if (await part.retire(slot)) await this.#stop(part, slot, slot.taskArn!);
     }
     // Tasks that calls wait for come first, regular capacity before spot: people may be waiting for it.
     const missing = kinds.map((kind) => kind.wanted - kind.idle.length - kind.starting);
@@ -149,11 +218,11 @@ export class PoolKeeper {
     for (const [index, isInterruptible] of order.entries()) {
       const number = free[index];
       if (number === undefined) return;
-      let outcome = await this.#start(number, isInterruptible, isInterruptible && hasSpot);
+      let outcome = await this.#start(part, number, isInterruptible, isInterruptible && hasSpot);
       if (outcome === 'refused' && isInterruptible && hasSpot) {
         hasSpot = false;
-        await this.#pool.noteNoSpot();
-        outcome = await this.#start(number, isInterruptible, false);
+        await part.noteNoSpot();
+        outcome = await this.#start(part, number, isInterruptible, false);
       }
       if (outcome !== 'started') return;
     }
@@ -165,9 +234,14 @@ export class PoolKeeper {
    *
    * @param isSpot Whether to use spot capacity, which AWS reclaims two minutes after a SIGTERM.
    */
-  async #start(number: number, isInterruptible: boolean, isSpot: boolean): Promise<'started' | 'refused' | 'unknown'> {
+  async #start(
+    part: PoolPart,
+    number: number,
+    isInterruptible: boolean,
+    isSpot: boolean,
+  ): Promise<'started' | 'refused' | 'unknown'> {
     const { cluster, taskDefinition, subnets, securityGroup, hasPublicIp } = this.#settings;
-    const slot = await this.#pool.reserve(number, taskDefinition, isInterruptible);
+    const slot = await part.reserve(number, taskDefinition, isInterruptible);
     if (slot === undefined) return 'started';
     let outcome: 'refused' | 'unknown' = 'refused';
     try {
@@ -192,7 +266,7 @@ export class PoolKeeper {
         }),
       );
       if (tasks[0]?.taskArn !== undefined) {
-        await this.#pool.started(slot, tasks[0].taskArn);
+        await part.started(slot, tasks[0].taskArn);
         return 'started';
       }
       this.#noteRefusal(failures[0]?.reason ?? 'no reason given', isSpot);
@@ -202,7 +276,7 @@ export class PoolKeeper {
       if (!wasRefused(error)) return 'unknown';
       if (isThrottle(error)) outcome = 'unknown';
     }
-    await this.#pool.release(slot);
+    await part.release(slot);
     return outcome;
   }
 
@@ -221,8 +295,8 @@ export class PoolKeeper {
     return state === 'ended';
   }
 
-  async #stop({ number, id }: Slot, task: string): Promise<void> {
-    await this.#pool.end({ number, id });
+  async #stop(part: PoolPart, { number, id }: Slot, task: string): Promise<void> {
+    await part.end({ number, id });
     const { cluster } = this.#settings;
     await this.#ecs.send(new StopTaskCommand({ cluster, task, reason: 'no longer of use' })).catch((error: unknown) => {
       // Retried in the next minute.
@@ -231,14 +305,14 @@ export class PoolKeeper {
   }
 
   /** Returns the task of a slot whose RunTask got no response. */
-  async #findUnnamed({ number, id, createdAt }: Slot): Promise<Task | undefined> {
+  async #findUnnamed(part: PoolPart, { number, id, createdAt }: Slot): Promise<Task | undefined> {
     if (createdAt + UNNAMED_AFTER_MS > this.#deps.clock.now()) return undefined;
     const { cluster } = this.#settings;
     const { taskArns = [] } = await this.#ecs.send(
       new ListTasksCommand({ cluster, startedBy: `pool/${number}/${id}` }),
     );
     const [task] = taskArns.length > 0 ? await this.#describe(taskArns) : [];
-    if (task !== undefined) await this.#pool.started({ number, id }, task.taskArn!);
+    if (task !== undefined) await part.started({ number, id }, task.taskArn!);
     return task;
   }
 
@@ -248,6 +322,8 @@ export class PoolKeeper {
   }
 }
 
+const isOver = ({ lastStatus, desiredStatus }: Task): boolean =>
+  lastStatus === 'STOPPED' || desiredStatus === 'STOPPED';
 const isOnSpot = ({ capacityProviderName }: Task): boolean => capacityProviderName === SPOT;
 
 /** Whether ECS refused, so that no task exists. After any other error the task may exist. */

@@ -19,8 +19,9 @@ function setUp(max = 8) {
       const numbers = pool.free(await pool.read()).slice(0, count);
       return Promise.all(
         numbers.map(async (number) => {
-          const slot = (await pool.reserve(number, DEFINITION, isInterruptible))!;
-          await pool.ready(slot, `arn:task/${slot.id}`, `10.0.0.${number}`);
+          const part = pool.of({ number });
+          const slot = (await part.reserve(number, DEFINITION, isInterruptible))!;
+          await part.ready(slot, `arn:task/${slot.id}`, `10.0.0.${number}`);
           return slot;
         }),
       );
@@ -72,7 +73,7 @@ describe('a claim', () => {
     const { pool, addIdle, claimOf, clock } = setUp();
     const claim = claimOf('a');
     expect(await pool.claim(claim)).toEqual({ readyInMs: START_MS, askInMs: 1000 });
-    await pool.reserve(7, DEFINITION);
+    await pool.parts[0]!.reserve(7, DEFINITION);
     await clock.advance(20_000);
     expect(await pool.claim(claim)).toEqual({ readyInMs: START_MS - 20_000, askInMs: 1000 });
     await addIdle(1);
@@ -114,10 +115,10 @@ describe('a claim', () => {
 
   test('never gets a task that is starting, has ended, or is gone', async () => {
     const { pool, addIdle, claimOf } = setUp();
-    await pool.reserve(5, DEFINITION);
+    await pool.parts[0]!.reserve(5, DEFINITION);
     const [ended, gone] = await addIdle(2);
     await pool.end(ended!);
-    await pool.release(gone!);
+    await pool.parts[0]!.release(gone!);
     expect(await pool.claim(claimOf('a'))).toHaveProperty('readyInMs');
   });
 });
@@ -208,7 +209,7 @@ describe('a warm task', () => {
     await pool.claim(claim);
     await pool.end(uses[0]!);
     await pool.keepWarm(uses[0]!, WARM_MS);
-    expect(await pool.retire(warm!)).toBe(false);
+    expect(await pool.parts[0]!.retire(warm!)).toBe(false);
     expect((await pool.read()).slots).toMatchObject([{ state: 'claimed', claim: claim.id }]);
     await pool.end({ ...uses[0]!, claim: claim.id });
     await pool.keepWarm({ ...uses[0]!, claim: claim.id }, WARM_MS);
@@ -218,7 +219,10 @@ describe('a warm task', () => {
   test('is claimed or retired, never both', async () => {
     const { pool, claimOf, states } = await setUpWarm();
     const [warm] = (await pool.read()).slots;
-    const [answer, isRetired] = await Promise.all([pool.claim(claimOf('a', undefined, 'key-a')), pool.retire(warm!)]);
+    const [answer, isRetired] = await Promise.all([
+      pool.claim(claimOf('a', undefined, 'key-a')),
+      pool.parts[0]!.retire(warm!),
+    ]);
     expect('slot' in answer).toBe(!isRetired);
     expect(await states()).toEqual([isRetired ? 'ended' : 'claimed']);
   });
@@ -227,28 +231,31 @@ describe('a warm task', () => {
     const { pool, claimOf } = await setUpWarm({ max: 4, warm: 2 });
     const others = [claimOf('b', undefined, 'key-b'), claimOf('c', undefined, 'key-c')];
     for (const other of others) expect(await pool.claim(other)).toHaveProperty('readyInMs');
-    expect(await pool.hasRoom()).toBe(true);
+    expect(await pool.hasRoom({ number: 0 })).toBe(true);
     const first = claimOf('a', undefined, 'key-a');
     expect(await pool.claim(first)).toHaveProperty('slot');
     // A third one waits, and no slot is left for it.
     expect(await pool.claim(claimOf('d', undefined, 'key-d'))).toHaveProperty('readyInMs');
-    expect(await pool.hasRoom()).toBe(false);
+    expect(await pool.hasRoom({ number: 0 })).toBe(false);
     expect(await pool.claim(claimOf('a', undefined, 'key-a'))).toHaveProperty('readyInMs');
   });
 });
 
 test('a slot is reserved once, and late events of its last task do not touch the next task', async () => {
   const { pool } = setUp();
-  const [first, second] = await Promise.all([pool.reserve(0, DEFINITION), pool.reserve(0, DEFINITION)]);
+  const [first, second] = await Promise.all([
+    pool.parts[0]!.reserve(0, DEFINITION),
+    pool.parts[0]!.reserve(0, DEFINITION),
+  ]);
   expect([first, second].filter(Boolean)).toHaveLength(1);
   const old = (first ?? second)!;
-  await pool.release(old);
-  expect(await pool.ready(old, 'arn', '10.0.0.1')).toBe(false);
-  const next = (await pool.reserve(0, DEFINITION))!;
+  await pool.parts[0]!.release(old);
+  expect(await pool.parts[0]!.ready(old, 'arn', '10.0.0.1')).toBe(false);
+  const next = (await pool.parts[0]!.reserve(0, DEFINITION))!;
   await pool.end(old);
-  await pool.started(old, 'arn');
-  await pool.release(old);
-  expect(await pool.ready(old, 'arn', '10.0.0.1')).toBe(false);
+  await pool.parts[0]!.started(old, 'arn');
+  await pool.parts[0]!.release(old);
+  expect(await pool.parts[0]!.ready(old, 'arn', '10.0.0.1')).toBe(false);
   expect((await pool.read()).slots).toEqual([next]);
 });
 
@@ -305,5 +312,116 @@ describe('a claim that may be interrupted', () => {
     const { pool, claimOf } = setUp();
     for (const claim of [claimOf('a'), spot(claimOf('a')), spot(claimOf('b'))]) await pool.claim(claim);
     expect((await pool.read()).demand).toEqual({ lasting: 1, interruptible: 2 });
+  });
+});
+
+describe('a pool of several parts', () => {
+  const many = () => {
+    const given = setUp(1000);
+    return {
+      ...given,
+      async addIdleIn(part: number, count: number): Promise<void> {
+        const free = given.pool.parts[part]!.free(await given.pool.read());
+        for (const number of free.slice(0, count)) {
+          const slot = (await given.pool.parts[part]!.reserve(number, DEFINITION))!;
+          await given.pool.parts[part]!.ready(slot, `arn:task/${slot.id}`, `10.0.${part}.${number % 100}`);
+        }
+      },
+    };
+  };
+
+  test('has as many slots as the stage allows, in equal parts of at most a hundred', async () => {
+    for (const [max, sizes] of [
+      [100, [100]],
+      [101, [51, 50]],
+      [250, [84, 83, 83]],
+      [10_000, Array(100).fill(100)],
+    ] as const) {
+      const { pool } = setUp(max);
+      const snapshot = { slots: [] };
+      expect(pool.parts.map((part) => part.free(snapshot).length)).toEqual(sizes);
+      expect(new Set(pool.free(snapshot)).size).toBe(max);
+      for (const part of pool.parts) for (const number of part.free(snapshot)) expect(pool.of({ number })).toBe(part);
+    }
+  });
+
+  test('reads two partitions for a claim, whatever its size', async () => {
+    const { counters, clock, ids } = memoryDeps();
+    const read: string[] = [];
+    const counted = {
+      ...counters,
+      query: (query: Parameters<typeof counters.query>[0]) => {
+        read.push(query.pk);
+        return counters.query(query);
+      },
+    };
+    for (const method of ['get', 'put', 'update', 'delete', 'transact', 'batchGet'] as const) {
+      counted[method] = (counters[method] as () => never).bind(counters);
+    }
+    for (const max of [200, 10_000]) {
+      read.length = 0;
+      const pool = new SandboxPool({ counters: counted, clock, ids }, { max, startMs: START_MS });
+      const claim = { id: `claim ${max}`, until: 0, patience: clock.now() + 300_000, since: clock.now() };
+      expect(await pool.claim(claim)).toMatchObject({ readyInMs: START_MS, part: expect.any(Number) });
+      expect(read).toHaveLength(2);
+      expect(new Set(read).size).toBe(2);
+    }
+  });
+
+  test('spreads calls that wait, finds each again where it waits, and gives it a task of either of its parts', async () => {
+    const { pool, addIdleIn, claimOf } = many();
+    const claims = Array.from({ length: 100 }, (_, n) => claimOf(`owner ${n}`));
+    const answers = await Promise.all(claims.map((claim) => pool.claim(claim)));
+    const parts = answers.map((answer) => ('part' in answer ? answer.part! : -1));
+    expect(new Set(parts).size).toBe(10);
+    expect((await pool.read()).waits).toHaveLength(100);
+    expect((await pool.read()).demand.lasting).toBe(100);
+    for (const [n, claim] of claims.entries()) {
+      expect(await pool.claim({ ...claim, isRepeated: true })).toMatchObject({ part: parts[n] });
+    }
+    expect((await pool.read()).waits).toHaveLength(100);
+    for (let part = 0; part < 10; part++) await addIdleIn(part, 15);
+    const got = await Promise.all(claims.map((claim) => pool.claim({ ...claim, isRepeated: true })));
+    const slots = got.flatMap((answer) => ('slot' in answer ? answer.slot.number : []));
+    expect(new Set(slots).size).toBe(slots.length);
+    expect(slots.length).toBeGreaterThan(90);
+    expect((await pool.read()).waits).toHaveLength(100 - slots.length);
+    expect((await pool.read()).demand.lasting).toBe(100);
+  });
+
+  test('gives a warm task to calls of its key, wherever it was used, and a repeated claim its own task', async () => {
+    const { pool, addIdleIn, claimOf } = many();
+    for (let part = 0; part < 10; part++) await addIdleIn(part, 1);
+    const first = claimOf('a', undefined, 'key-a');
+    const { slot } = (await pool.claim(first)) as { slot: Slot };
+    expect(await pool.claim({ ...first, isRepeated: true })).toMatchObject({ slot: { number: slot.number } });
+    await pool.keepWarm({ ...slot, claim: first.id }, WARM_MS);
+    for (let n = 0; n < 5; n++) {
+      const next = claimOf('a', undefined, 'key-a');
+      expect(await pool.claim(next)).toMatchObject({ wasWarm: true, slot: { number: slot.number } });
+      expect(await pool.hasRoom(slot)).toBe(true);
+      await pool.keepWarm({ ...slot, claim: next.id }, WARM_MS);
+    }
+  });
+
+  test('serves one key from many parts once its own has no slot left', async () => {
+    const { pool, addIdleIn, claimOf } = many();
+    for (let part = 0; part < 10; part++) await addIdleIn(part, 60);
+    const answers = [];
+    for (let n = 0; n < 300; n++) answers.push(await pool.claim(claimOf('a', undefined, 'key-a')));
+    const used = answers.flatMap((answer) => ('slot' in answer ? Math.floor(answer.slot.number / 100) : []));
+    expect(used.length).toBeGreaterThan(295);
+    expect(new Set(used).size).toBe(10);
+  });
+
+  test('keeps slots of a larger pool known until they end', async () => {
+    const { pool, addIdleIn, counters, clock, ids } = many();
+    await addIdleIn(1, 1);
+    await addIdleIn(2, 1);
+    const smaller = new SandboxPool({ counters, clock, ids }, { max: 100, startMs: START_MS });
+    expect((await smaller.former()).map(({ number }) => number)).toEqual([1, 2]);
+    const { slots } = await pool.read();
+    for (const slot of slots) await smaller.of(slot).release(slot);
+    expect(await smaller.former()).toEqual([]);
   });
 });

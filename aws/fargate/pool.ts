@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto';
 import { nextInQueue } from '#core/execution/fair-queue.ts';
 import type { Clock } from '#core/ports/clock.ts';
 import { epochSeconds } from '#core/ports/clock.ts';
@@ -5,18 +6,28 @@ import { type Ids, randomHex } from '#core/ports/ids.ts';
 import { absent, allOf, equals, type Item, queryAll, type Table } from '#core/ports/table.ts';
 
 /**
- * Records of the sandbox tasks. Counters table, all in one partition, which one query reads:
- * - `SANDBOXES / SLOT#<number>`: one task, from before its start until it is known to have ended. The number of slots
+ * Records of the sandbox tasks. The slots are divided into parts of at most {@link PART_SLOTS}, each with a queue and a
+ * demand of its own, so that the work of a claim does not grow with the pool, and no partition is busier than the tasks of
+ * one part make it. Counters table, `SANDBOXES#<part>`, which one query reads:
+ * - `SLOT#<number>`: one task, from before its start until it is known to have ended. The number of slots
  * is the maximum number of tasks, so two keepers that start tasks concurrently stay within it together.
- * - `SANDBOXES / WAIT#<claim>`: a call that waits for a task. It expires when the call stops polling.
- * - `SANDBOXES / MINUTE#<epoch minute>`: number of sandboxes requested in that minute: `claims`, and the
+ * - `WAIT#<claim>`: a call that waits for a task. It expires when the call stops polling.
+ * - `MINUTE#<epoch minute>`: number of sandboxes requested in that minute: `claims`, and the
  * `interruptible` ones among them.
- * - `SANDBOXES / NOSPOT#`: exists, until it expires, while AWS has no spot capacity.
+ * - `NOSPOT#`: exists, until it expires, while AWS has no spot capacity.
  */
-const PARTITION = 'SANDBOXES';
-const slotKey = (number: number) => ({ pk: PARTITION, sk: `SLOT#${String(number).padStart(4, '0')}` });
-const NO_SPOT_KEY = { pk: PARTITION, sk: 'NOSPOT#' };
-const waitKey = (claim: string) => ({ pk: PARTITION, sk: `WAIT#${claim}` });
+const partitionOf = (part: number): string => `SANDBOXES#${part}`;
+const partOf = (number: number): number => Math.floor(number / PART_SLOTS);
+const slotKey = (number: number) => ({
+  pk: partitionOf(partOf(number)),
+  sk: `SLOT#${String(number).padStart(4, '0')}`,
+});
+
+/**
+ * A claim reads its part: about 9 read units. Tasks whose runs last a second make a hundred claims a second, each of which
+ * reads two parts, of the 3,000 units that a partition has.
+ */
+const PART_SLOTS = 100;
 
 const MINUTE_MS = 60_000;
 /** Number of past minutes whose demand counts. */
@@ -91,10 +102,13 @@ export interface Claim {
   readonly isRepeated?: boolean;
 }
 
-/** A task for this call alone, or when to expect one and when to poll again. `wasWarm`: the task was used before. */
+/**
+ * A task for this call alone, or when to expect one and when to poll again. `wasWarm`: the task was used before. `part`:
+ * number of the part in which the call waits, in a pool of several.
+ */
 export type ClaimAnswer =
   | { readonly slot: Slot; readonly wasWarm?: boolean }
-  | { readonly readyInMs: number; readonly askInMs: number };
+  | { readonly readyInMs: number; readonly askInMs: number; readonly part?: number };
 
 interface Wait {
   readonly claim: string;
@@ -110,7 +124,7 @@ interface Demand {
   readonly interruptible: number;
 }
 
-interface Snapshot {
+export interface Snapshot {
   readonly slots: readonly Slot[];
   readonly waits: readonly Wait[];
   readonly demand: Demand;
@@ -131,14 +145,123 @@ export interface PoolDeps {
   readonly ids: Ids;
 }
 
-/** Records of the warm pool. Only the keeper calls methods marked with "Keeper". Every method is idempotent. */
+/**
+ * Records of the pool. Only the keeper calls methods marked with "Keeper". Every method is idempotent.
+ *
+ * A claim has two parts: the first by its reuse key, so that it finds its warm tasks, the second by chance. It takes a task
+ * of either, and waits in the one with less work for its slots, where the keeper starts a task for it.
+ */
 export class SandboxPool {
+  readonly #deps: PoolDeps;
+  readonly #limits: PoolLimits;
+  readonly parts: readonly PoolPart[];
+
+  constructor(deps: PoolDeps, limits: PoolLimits) {
+    this.#deps = deps;
+    this.#limits = limits;
+    const count = Math.ceil(limits.max / PART_SLOTS);
+    this.parts = Array.from({ length: count }, (_, part) => this.#part(part, shareOf(limits.max, part, count)));
+  }
+
+  /** Reads all parts. */
+  async read(): Promise<Snapshot> {
+    const all = await Promise.all(this.parts.map((part) => part.read()));
+    return {
+      slots: all.flatMap(({ slots }) => slots),
+      waits: all.flatMap(({ waits }) => waits),
+      demand: {
+        lasting: all.reduce((sum, { demand }) => sum + demand.lasting, 0),
+        interruptible: all.reduce((sum, { demand }) => sum + demand.interruptible, 0),
+      },
+      lacksSpot: all.some(({ lacksSpot }) => lacksSpot),
+    };
+  }
+
+  /** Returns the numbers of free slots. */
+  free(snapshot: Pick<Snapshot, 'slots'>): number[] {
+    return this.parts.flatMap((part) => part.free(snapshot));
+  }
+
+  /** Claims a task for one call, as {@link PoolPart.claim} does in each of the claim's parts. */
+  async claim(claim: Claim): Promise<ClaimAnswer> {
+    const [home, other] = this.#partsOf(claim);
+    if (other === undefined) return home.claim(claim);
+    const seen = await Promise.all([home, other].map(async (part) => ({ part, snapshot: await part.read() })));
+    const known = seen.find(({ snapshot }) => isKnown(snapshot, claim));
+    const order = known === undefined ? seen : [known, ...seen.filter((each) => each !== known)];
+    for (const { part, snapshot } of order) {
+      const answer = await part.claim(claim, { snapshot, mayWait: false });
+      if (!('slot' in answer)) continue;
+      if (known !== undefined && known.part !== part) await known.part.leave(claim);
+      return answer;
+    }
+    const load = ({ part, snapshot }: (typeof seen)[number]) => part.loadOf(snapshot);
+    const place = known ?? seen.toSorted((a, b) => load(a) - load(b))[0]!;
+    const answer = await place.part.claim(claim, { snapshot: place.snapshot });
+    return 'slot' in answer ? answer : { ...answer, part: place.part.number };
+  }
+
+  end(use: SlotUse): Promise<void> {
+    return this.of(use).end(use);
+  }
+
+  hasRoom(use: Pick<SlotUse, 'number'>): Promise<boolean> {
+    return this.of(use).hasRoom();
+  }
+
+  keepWarm(use: SlotUse & { readonly claim: string }, ms: number): Promise<void> {
+    return this.of(use).keepWarm(use, ms);
+  }
+
+  /** Returns the part of a slot, also of one beyond the pool's size, which may have been larger. */
+  of({ number }: Pick<Slot, 'number'>): PoolPart {
+    const part = partOf(number);
+    return this.parts[part] ?? this.#part(part, 0);
+  }
+
+  /** Returns the parts beyond the pool's size that still have slots, because it was larger. Keeper. */
+  async former(): Promise<PoolPart[]> {
+    const found: PoolPart[] = [];
+    for (let number = this.parts.length; ; number++) {
+      const part = this.#part(number, 0);
+      if ((await part.read()).slots.length === 0) return found;
+      found.push(part);
+    }
+  }
+
+  #part(part: number, max: number): PoolPart {
+    return new PoolPart(this.#deps, { ...this.#limits, max }, part);
+  }
+
+  #partsOf({ id, key = id }: Claim): [PoolPart, PoolPart?] {
+    const { parts } = this;
+    const home = numberOf(key) % parts.length;
+    if (parts.length === 1) return [parts[home]!];
+    const other = (home + 1 + (numberOf(`other ${id}`) % (parts.length - 1))) % parts.length;
+    return [parts[home]!, parts[other]!];
+  }
+}
+
+/** Share of one of `count` parts in a whole. */
+export const shareOf = (whole: number, part: number, count: number): number =>
+  Math.floor(whole / count) + (part < whole % count ? 1 : 0);
+
+const numberOf = (text: string): number => hash('sha256', text, 'buffer').readUInt32BE();
+const isKnown = ({ slots, waits }: Snapshot, { id }: Claim): boolean =>
+  slots.some(({ claim }) => claim === id) || waits.some(({ claim }) => claim === id);
+
+/** One part of the pool. */
+export class PoolPart {
+  readonly number: number;
+  readonly #partition: string;
   readonly #table: Table;
   readonly #clock: Clock;
   readonly #ids: Ids;
   readonly #limits: PoolLimits;
 
-  constructor({ counters, clock, ids }: PoolDeps, limits: PoolLimits) {
+  constructor({ counters, clock, ids }: PoolDeps, limits: PoolLimits, number: number) {
+    this.number = number;
+    this.#partition = partitionOf(number);
     this.#table = counters;
     this.#clock = clock;
     this.#ids = ids;
@@ -151,7 +274,7 @@ export class SandboxPool {
     let demand: Demand = { lasting: 0, interruptible: 0 };
     let lacksSpot = false;
     const oldest = minuteOf(this.#clock.now()) - DEMAND_MINUTES;
-    for await (const item of queryAll(this.#table, { pk: PARTITION, limit: 1000 })) {
+    for await (const item of queryAll(this.#table, { pk: this.#partition, limit: 1000 })) {
       const [kind, name] = item.sk.split('#') as [string, string];
       if (kind === 'SLOT') slots.push(slotOf(item));
       else if (kind === 'WAIT') {
@@ -174,9 +297,15 @@ export class SandboxPool {
    * call's key, or else an idle one. An interruptible call takes an idle interruptible task; any other call takes one
    * only if it cannot wait for a regular task to start. Otherwise returns when to expect a task, and records that the
    * call waits if its patience suffices. Calls that get a warm task do not count as demand: it needs no replacement.
+   *
+   * @param options.snapshot The state as it was just read. @default - it is read
+   * @param options.mayWait Whether the call joins the queue, and counts as demand though it gets no task. @default true
    */
-  async claim(claim: Claim): Promise<ClaimAnswer> {
-    let snapshot = await this.read();
+  async claim(
+    claim: Claim,
+    { snapshot: read, mayWait = true }: { readonly snapshot?: Snapshot; readonly mayWait?: boolean } = {},
+  ): Promise<ClaimAnswer> {
+    let snapshot = read ?? (await this.read());
     const mine = snapshot.slots.find((slot) => slot.claim === claim.id);
     if (mine !== undefined) return { slot: mine };
     const known = snapshot.waits.find((wait) => wait.claim === claim.id);
@@ -193,25 +322,37 @@ export class SandboxPool {
         // Random, so that concurrent calls do not all try to claim the same task.
         const oneOf = (count: number) => this.#ids.randomBytes(1)[0]! % count;
         const warm = mayBeWarm ? this.#warmFor(snapshot, claim) : [];
-        if (warm.length === 0 && !claim.isRepeated) counted ??= this.#count(claim);
+        if (warm.length === 0 && !claim.isRepeated && mayWait) counted ??= this.#count(claim);
         if (warm.length === 0 && !isNext) break;
         const choice =
           warm[attempt === 0 ? 0 : oneOf(warm.length)] ?? idle[position + (spare > 0 ? oneOf(spare + 1) : 0)]!;
         const slot = await this.#take(choice, claim);
         if (slot === undefined) continue;
-        if (known) await this.#table.delete(waitKey(claim.id));
+        if (choice.state === 'idle' && !claim.isRepeated) counted ??= this.#count(claim);
+        if (known) await this.leave(claim);
         return { slot, ...(choice.state === 'warm' && { wasWarm: true }) };
       }
       const now = this.#clock.now();
       const readyInMs = this.#readyIn(snapshot, me);
+      if (!mayWait) return { readyInMs, askInMs: this.#askIn(snapshot, me) };
       if (now + readyInMs < claim.patience) {
         const ttl = epochSeconds(now) + WAIT_SECONDS;
-        await this.#table.put({ ...waitKey(claim.id), owner, isInstall, isInterruptible, since, ttl });
-      } else if (known) await this.#table.delete(waitKey(claim.id));
+        await this.#table.put({ ...this.#waitKey(claim.id), owner, isInstall, isInterruptible, since, ttl });
+      } else if (known) await this.leave(claim);
       return { readyInMs, askInMs: this.#askIn(snapshot, me) };
     } finally {
       await counted;
     }
+  }
+
+  /** Forgets that a call waits. */
+  async leave({ id }: Pick<Claim, 'id'>): Promise<void> {
+    await this.#table.delete(this.#waitKey(id));
+  }
+
+  /** Number of calls for each slot: those that have a task, and those that wait. */
+  loadOf({ slots, waits }: Snapshot): number {
+    return (slots.filter(({ state }) => state === 'claimed').length + waits.length) / this.#limits.max;
   }
 
   /** Marks the task as used or useless, so that no other call gets it. No-op if a given `claim` no longer has it. */
@@ -254,7 +395,8 @@ export class SandboxPool {
   /** Returns the numbers of free slots. */
   free({ slots }: Pick<Snapshot, 'slots'>): number[] {
     const taken = new Set(slots.map(({ number }) => number));
-    return [...Array(this.#limits.max).keys()].filter((number) => !taken.has(number));
+    const first = this.number * PART_SLOTS;
+    return Array.from({ length: this.#limits.max }, (_, n) => first + n).filter((number) => !taken.has(number));
   }
 
   /** Records the ARN of the started task. Keeper. */
@@ -289,13 +431,21 @@ export class SandboxPool {
 
   /** Records that AWS has no spot capacity now. Keeper. */
   async noteNoSpot(): Promise<void> {
-    await this.#table.put({ ...NO_SPOT_KEY, ttl: epochSeconds(this.#clock.now()) + NO_SPOT_SECONDS });
+    await this.#table.put({
+      pk: this.#partition,
+      sk: 'NOSPOT#',
+      ttl: epochSeconds(this.#clock.now()) + NO_SPOT_SECONDS,
+    });
+  }
+
+  #waitKey(claim: string) {
+    return { pk: this.#partition, sk: `WAIT#${claim}` };
   }
 
   async #count({ isInterruptible }: Claim): Promise<void> {
     const minute = minuteOf(this.#clock.now());
     await this.#table.update(
-      { pk: PARTITION, sk: `MINUTE#${minute}` },
+      { pk: this.#partition, sk: `MINUTE#${minute}` },
       {
         add: { claims: 1, ...(isInterruptible && { interruptible: 1 }) },
         set: { ttl: (minute + DEMAND_MINUTES + 1) * 60 },

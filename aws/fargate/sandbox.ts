@@ -187,8 +187,8 @@ export class FargateSandbox implements Sandbox {
         return { slot: head.slot, response: responseOf(head, body) };
       }
       if (asks === 1) turn?.onState?.('waiting');
-      const { readyInMs, askInMs = ASK_AGAIN_MS } = 'readyInMs' in head ? head : { readyInMs: 0 };
-      if (asks === 1) await this.#wakeKeeper();
+      const { readyInMs, askInMs = ASK_AGAIN_MS, part } = 'readyInMs' in head ? head : { readyInMs: 0 };
+      if (asks === 1) await this.#wakeKeeper(part);
       const now = clock.now();
       if (now + readyInMs >= claim.patience) throw noPlaceError(readyInMs || now - claim.since);
       await clock.sleep(Math.min(askInMs, claim.patience - now), signal);
@@ -230,13 +230,15 @@ export class FargateSandbox implements Sandbox {
     return { ...request, headers, bodyUrl: await links.get(key) };
   }
 
-  /** Notifies the keeper that a call waits. Best effort: the keeper runs every minute anyway. */
-  async #wakeKeeper(): Promise<void> {
+  /** Notifies the keeper that a call waits in this part of the pool. Best effort: the keeper runs every minute anyway. */
+  async #wakeKeeper(part: number | undefined): Promise<void> {
     const { lambda, config, log } = this.#options;
     const FunctionName = `${config.functionPrefix}pool-keeper`;
-    await lambda.send(new InvokeCommand({ FunctionName, InvocationType: 'Event', Payload: '{}' })).catch((error) => {
-      log.warn('keeper not invoked', { error: String(error) });
-    });
+    await lambda
+      .send(new InvokeCommand({ FunctionName, InvocationType: 'Event', Payload: JSON.stringify({ part }) }))
+      .catch((error) => {
+        log.warn('keeper not invoked', { error: String(error) });
+      });
   }
 }
 

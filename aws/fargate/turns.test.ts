@@ -13,14 +13,14 @@ async function setUp(max: number) {
   const pool = new SandboxPool(deps, { max, startMs: 0 });
   const fill = async () => {
     for (const number of pool.free(await pool.read())) {
-      const slot = (await pool.reserve(number, 'task-definition'))!;
-      await pool.ready(slot, `arn:task/${slot.id}`, '10.0.0.1');
+      const slot = (await pool.parts[0]!.reserve(number, 'task-definition'))!;
+      await pool.parts[0]!.ready(slot, `arn:task/${slot.id}`, '10.0.0.1');
     }
   };
   const dispatch = async ({ to, ends }: DispatchRequest): Promise<DispatchHead> => {
     if ('address' in to) {
       await pool.end(ends!);
-      await pool.release(ends!);
+      await pool.parts[0]!.release(ends!);
       await fill();
       return { status: 204 };
     }

@@ -23,8 +23,8 @@ import { storedCosts } from './usage/costs.ts';
  *
  * - `WS#<workspace id>#RUN#<first digit> / <run id without dashes>`: the head of a run. gsi1 lists installations by agent
  *   version and time, open runs without a lease (`core/accounts/limits/admission.ts`) by deadline, and open runs of a
- *   workspace that are durable or tried again by time; gsi2 lists the runs of a workspace by time, in a partition for each
- *   first digit;
+ *   workspace that are durable or tried again by time; gsi2 lists the runs of a workspace by time. All but the first of
+ *   these lists have a partition for each first digit;
  * - `WS#<workspace id>#RUNBODY#<first digit> / <run id without dashes>`: its body, if it is neither in the head nor in a blob;
  * - `WS#<workspace id>#TREE#<root run id without dashes> / <run id without dashes>`: a sub-call of a chain;
  * - `WS#<workspace id>#SCHEDULE#<schedule id> / <started>#<run id>`: a run of a schedule;
@@ -80,7 +80,8 @@ export const journalBlobKey = (workspaceId: string, runId: string, name: string)
 export const runExpiry = ({ runRetentionDays }: Pick<Config, 'runRetentionDays'>, startedAt: number): number =>
   epochSeconds(startedAt) + runRetentionDays * 24 * 3600;
 
-const DIGITS = [...'0123456789abcdef'];
+/** First digits of ids of runs. */
+export const DIGITS = [...'0123456789abcdef'];
 const firstDigit = (runId: string): string => runId[0]!;
 
 /** Queries for the runs of a workspace, by start time (`core/ports/merged-query.ts`). */
@@ -95,11 +96,11 @@ export const installationsOf = (agentId: string) =>
 export const openRunsByDeadline = () =>
   DIGITS.map((digit) => ({ index: 'gsi1', pk: openPartition(digit) }) as const satisfies Query);
 
-/** Query for the open runs of a workspace that may be open for longer than others, newest first. */
+/** Queries for the open runs of a workspace that may be open for longer than others, by start time. */
 export const longRuns = (workspaceId: string) =>
-  ({ index: 'gsi1', pk: longPartition(workspaceId), reverse: true }) as const satisfies Query;
+  DIGITS.map((digit) => ({ index: 'gsi1', pk: longPartition(workspaceId, digit) }) as const satisfies Query);
 
-const longPartition = (workspaceId: string): string => `WS#${workspaceId}#LONG`;
+const longPartition = (workspaceId: string, digit: string): string => `WS#${workspaceId}#LONG#${digit}`;
 const agentPartition = (agentId: string): string => `AGENT#${agentId}`;
 const openPartition = (digit: string): string => `OPEN#${digit}`;
 
@@ -114,9 +115,10 @@ function startIndex(workspaceId: string, run: NewRun, hasLease: boolean) {
 
 /** Index of a top-level run that may be open for longer than others: one that has begun, and is durable or tried again. */
 function longIndex(workspaceId: string, run: NewRun) {
-  const { isDurable, retries, startedAt } = run;
+  const { id, isDurable, retries, startedAt } = run;
   const isLong = isDurable || retries !== undefined;
-  return isLong && !waits(run) ? { gsi1pk: longPartition(workspaceId), gsi1sk: isoTime(startedAt) } : {};
+  if (!isLong || waits(run)) return {};
+  return { gsi1pk: longPartition(workspaceId, firstDigit(id)), gsi1sk: isoTime(startedAt) };
 }
 
 /** Whether a new run waits: for its time, or for its turn. */

@@ -2,10 +2,10 @@ import type { Json } from '#core/base/json.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { mergedPages } from '#core/ports/merged-query.ts';
-import { queryAll } from '#core/ports/table.ts';
+import type { Item } from '#core/ports/table.ts';
 import { headKey, longRuns, runFrom, runsByTime } from './items.ts';
 import type { Run } from './run.ts';
-import { failedLogPartition } from './usage/rollup.ts';
+import { failedLogQueries } from './usage/rollup.ts';
 
 /** Reads only heads, for callers without access to blobs. */
 type LookupDeps = Pick<Deps, 'runs' | 'clock'>;
@@ -42,7 +42,9 @@ export async function* runsStartedBetween(
 
 /** Yields the open runs of a workspace that are durable or tried again and may have begun hours ago, newest first. */
 export async function* longRunsOf({ runs, clock }: LookupDeps, workspaceId: string): AsyncGenerator<Run> {
-  for await (const head of queryAll(runs, { ...longRuns(workspaceId), limit: 100 })) yield runFrom(head, clock.now());
+  for await (const page of mergedPages(runs, longRuns(workspaceId), { atOnce: 100, reverse: true })) {
+    for (const head of page) yield runFrom(head, clock.now());
+  }
 }
 
 /** Returns the running runs of a workspace, newest first. If `isAll` is false, older runs were not examined. */
@@ -83,8 +85,13 @@ export async function failedRunsSince(
 ): Promise<{ runs: FailedRun[]; isAll: boolean }> {
   await endedRuns?.settle();
   const sk = { greaterThan: since };
-  const page = await runs.query({ pk: failedLogPartition(workspaceId), sk, reverse: true, limit: MAX_COUNTED });
-  const found = page.items.flatMap(({ run_id, agent_name, agent_version, started_at, status }) =>
+  const queries = failedLogQueries(workspaceId).map((query) => ({ ...query, sk }));
+  const items: Item[] = [];
+  for await (const page of mergedPages(runs, queries, { atOnce: MAX_COUNTED, reverse: true })) {
+    items.push(...page);
+    if (items.length > MAX_COUNTED) break;
+  }
+  const found = items.slice(0, MAX_COUNTED).flatMap(({ run_id, agent_name, agent_version, started_at, status }) =>
     status === 'failed' || status === 'timeout'
       ? {
           id: run_id as string,
@@ -95,5 +102,5 @@ export async function failedRunsSince(
         }
       : [],
   );
-  return { runs: found, isAll: page.cursor === undefined };
+  return { runs: found, isAll: items.length <= MAX_COUNTED };
 }

@@ -23,14 +23,15 @@ const keeper = new PoolKeeper(
 interface KeeperEvent {
   readonly 'detail-type'?: 'ECS Task State Change' | 'Scheduled Event';
   readonly detail?: Task;
+  /** Part of the pool in which a call waits, in a pool of several. */
+  readonly part?: number;
 }
 
 /**
  * Invoked when a task changes its state, every minute, and when a call waits. The next invocation retries after a
  * failure.
  */
-export async function handler({ 'detail-type': type, detail }: KeeperEvent): Promise<void> {
-  if (type === 'ECS Task State Change') await keeper.onTask(detail!);
+export async function handler({ 'detail-type': type, detail, part }: KeeperEvent): Promise<void> {
   if (type === 'Scheduled Event') await keeper.reconcile();
-  await keeper.refill();
+  await keeper.refill(type === 'ECS Task State Change' ? await keeper.onTask(detail!) : part);
 }

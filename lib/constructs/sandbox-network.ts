@@ -12,6 +12,7 @@ import {
 } from 'aws-cdk-lib/aws-ec2';
 import { Construct } from 'constructs';
 import { type FargateSettings, openPorts, type Stage } from '../config.ts';
+import { taskSubnetMask } from '../limits.ts';
 import { ClosedNetwork } from './closed-network.ts';
 import { importedVpc, subnetsOf, tenantVpc } from './tenant-vpc.ts';
 
@@ -85,7 +86,8 @@ export class SandboxNetwork extends Construct {
     if (!existing && egress === 'endpoints') this.#addEndpoints(stage);
   }
 
-  #addVpc(stage: Stage, { cidr, zones, egress }: FargateSettings): Vpc {
+  #addVpc(stage: Stage, { cidr, zones, egress, max }: FargateSettings): Vpc {
+    const cidrMask = taskSubnetMask(max, zones?.length ?? 2);
     return tenantVpc(this, {
       stage,
       name: 'sandbox-network',
@@ -93,7 +95,7 @@ export class SandboxNetwork extends Construct {
       zones,
       hasNat: egress === 'nat',
       subnetConfiguration: [
-        { name: 'tasks', subnetType: TASK_SUBNETS[egress], cidrMask: 23, ...(egress === 'public' && NO_ADDRESSES) },
+        { name: 'tasks', subnetType: TASK_SUBNETS[egress], cidrMask, ...(egress === 'public' && NO_ADDRESSES) },
         { name: 'dispatch', subnetType: SubnetType.PRIVATE_ISOLATED, cidrMask: 25 },
         ...(egress === 'nat' ? [{ name: 'nat', subnetType: SubnetType.PUBLIC, cidrMask: 26, ...NO_ADDRESSES }] : []),
       ],

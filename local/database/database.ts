@@ -36,6 +36,8 @@ export interface Database {
   /** Returns every row that {@link Database.waiting} would return. */
   allWaiting(table: TableName): Iterable<Row>;
   hasWaiting(table: TableName): boolean;
+  /** Returns a number that grows whenever the contents of the table change, other than by the removal of expired items. */
+  changes(table: TableName): number;
   /** Flushes everything written so far into `db`. Throws if that fails. */
   settle(): Promise<void>;
   /** Removes at most `limit` items that expired by `now` (epoch seconds), and returns their number. */
@@ -92,6 +94,7 @@ interface Group {
 /** Rows in memory that are newer than the database, in groups. */
 abstract class WaitingRows {
   protected newest = emptyLayer();
+  readonly #changes: Record<TableName, number> = { main: 0, runs: 0, counters: 0 };
   #group: Group | undefined;
   #isClosed = false;
 
@@ -105,6 +108,7 @@ abstract class WaitingRows {
     this.#group ??= this.#open();
     const group = this.#group;
     for (const row of rows) {
+      this.#changes[row.table] += 1;
       const layer = this.newest[row.table];
       const before = layer.get(row.name);
       layer.set(row.name, row);
@@ -119,6 +123,10 @@ abstract class WaitingRows {
       group.rows.push(row);
     }
     return group.done.promise;
+  }
+
+  changes(table: TableName): number {
+    return this.#changes[table];
   }
 
   /** Closes this turn's group early. */
@@ -154,6 +162,7 @@ abstract class WaitingRows {
   #giveUp({ rows, replaced }: Group): void {
     for (const [place, row] of rows.entries()) {
       if (row === undefined) continue;
+      this.#changes[row.table] += 1;
       const before = replaced[place];
       if (before) this.newest[row.table].set(row.name, before);
       else this.newest[row.table].delete(row.name);

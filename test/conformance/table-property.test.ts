@@ -13,6 +13,7 @@ function hasty(database: Database): Database {
     write: async (rows) => {
       await Promise.all([database.write(rows), database.settle()]);
     },
+    changes: (table) => database.changes(table),
     settle: () => database.settle(),
     purge: (...args) => database.purge(...args),
     close: () => database.close(),

@@ -65,7 +65,11 @@ export function memoryDeps(settings: Partial<Config> = {}, clock = new ManualClo
     space: endlessSpace,
     uploadForms: { create: () => Promise.reject(new Error('there are no upload forms in this test')) },
     vault: new FileVault(join(folder, 'vault'), join(folder, 'vault.key')),
-    timers: clockTimers(clock, () => deps),
+    timers: clockTimers(
+      clock,
+      () => deps,
+      () => database.changes('main'),
+    ),
     payments: noPayments,
     operatorKey: noOperatorKey,
     runSignals: new ProcessRunSignals(),

@@ -9,9 +9,15 @@ import { agentMembers } from '#core/automation/schedules/changes/scheduled-agent
 import { fireOverdue, sweepScheduleRuns } from '#core/automation/schedules/runs/fire.ts';
 import type { Schedule } from '#core/automation/schedules/schedule.ts';
 import { ScheduleStore } from '#core/automation/schedules/store.ts';
+import { UsageStore } from '#core/billing/usage/store.ts';
+import { sumEndedRuns } from '#core/billing/usage/sum-ended-runs.ts';
 import { checkDefinition } from '#core/manifest/parsing/manifest.ts';
 import { isoTime } from '#core/ports/clock.ts';
+import type { FeedRecord } from '#core/ports/feed.ts';
 import type { HostedService, ServiceHost } from '#core/ports/service-host.ts';
+import { headKey } from '#core/runs/items.ts';
+import { emptyResult, endedWith } from '#core/runs/run.ts';
+import { RunStore } from '#core/runs/store.ts';
 import type { Service } from '#core/services/service.ts';
 import { INITIAL_STATE } from '#core/services/state.ts';
 import { ServiceStore } from '#core/services/store.ts';
@@ -63,16 +69,36 @@ export const lambdaOf = ({ clock }: World, { limits, throttles }: LoadProps) =>
     throttles,
   });
 
-/** Simulates calls of one workspace's prompt agent at an even rate for some seconds, until every call has ended. */
-export async function callsOfOneWorkspace(
+/**
+ * Who calls what: one workspace its one agent; a hundred workspaces their own agents evenly; or so with half of the calls,
+ * the other half being calls of one workspace to its ten agents, or calls of all workspaces to one public agent.
+ */
+export type Callers = 'one' | 'even' | 'half one workspace' | 'half one agent';
+
+interface Calls {
+  /** Calls per second. */
+  readonly rate: number;
+  readonly seconds: number;
+  readonly modelMs: number;
+  /** @default 'one' */
+  readonly callers?: Callers;
+  readonly seed?: number;
+}
+
+const WORKSPACES = 100;
+const BUSY_AGENTS = 10;
+
+/** Simulates calls of prompt agents at an even rate for some seconds, until every call has ended. */
+export async function calls(
   props: LoadProps,
-  { rate, seconds, modelMs }: { readonly rate: number; readonly seconds: number; readonly modelMs: number },
+  { rate, seconds, modelMs, callers = 'one', seed }: Calls,
 ): Promise<Outcome> {
   const { limits, throttles } = props;
   const world = createWorld({
     ...dynamoProps(props),
     plan: 'enterprise',
     modelMs,
+    seed,
     plans: (plans) => ({
       ...plans,
       enterprise: {
@@ -81,14 +107,13 @@ export async function callsOfOneWorkspace(
       },
     }),
   });
-  const { clock, deps, quiet } = world;
+  const { clock, deps, quiet, random } = world;
   const lambda = lambdaOf(world, props);
   const gateway = new TokenBucket(clock, { rate: limits.gatewayRate, burst: limits.gatewayBurst });
   const requests = new RateMeter(clock);
-  const { key, slug, workspaceId } = await addUser(quiet, 'busy');
   const sendOn = (target: typeof deps) => {
     const app = createWebApp(target, routes, allHandlers(target));
-    return async (method: string, path: string, json: object): Promise<number> => {
+    return async (key: string, method: string, path: string, json: object): Promise<number> => {
       const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' };
       const response = await app(
         new Request(`http://127.0.0.1${path}`, { method, headers, body: JSON.stringify(json) }),
@@ -98,14 +123,39 @@ export async function callsOfOneWorkspace(
       return response.status;
     };
   };
-  const prepare = sendOn(quiet);
+  const prepare = async (...request: Parameters<ReturnType<typeof sendOn>>): Promise<void> => {
+    const status = await sendOn(quiet)(...request);
+    if (status >= 300) throw new Error(`${request[1]} ${request[2]} answered ${status}`);
+  };
   const secret = { name: 'ANTHROPIC_API_KEY', value: 'sk-ant-made-up' };
-  await clock.until(prepare('PUT', `/workspaces/${workspaceId}/secrets`, secret));
-  await clock.until(prepare('POST', '/agents', PROMPT));
+  const users = await clock.until(
+    Array.fromAsync({ length: callers === 'one' ? 1 : WORKSPACES }, async (_, n) => {
+      const user = await addUser(quiet, n === 0 ? 'busy' : `w${n}`);
+      await prepare(user.key, 'PUT', `/workspaces/${user.workspaceId}/secrets`, secret);
+      for (let agent = 0; agent < (n === 0 ? BUSY_AGENTS : 1); agent++) {
+        const name = agent === 0 ? PROMPT.name : `${PROMPT.name}${agent}`;
+        await prepare(user.key, 'POST', '/agents', { ...PROMPT, name, is_public: true });
+      }
+      return user;
+    }),
+  );
+  const busy = users[0]!;
+  /** Returns the key of the next call and its path. */
+  const next = (): readonly [key: string, path: string] => {
+    const user = random.pick(users);
+    const isHalf = random.chance(0.5);
+    if (callers === 'half one agent' && isHalf) return [user.key, `/${busy.slug}/greeter/v1/run`];
+    if (callers === 'half one workspace' && isHalf) {
+      const agent = random.between(0, BUSY_AGENTS - 1);
+      return [busy.key, `/${busy.slug}/greeter${agent === 0 ? '' : agent}/v1/run`];
+    }
+    return [user.key, `/${user.slug}/greeter/v1/run`];
+  };
   const send = sendOn(deps);
-  const path = `/${slug}/greeter/v1/run`;
   // Loads modules and fills the caches of a process.
-  await clock.until(send('POST', path, { name: 'Ada' }).then(() => world.settled()));
+  await clock.until(
+    send(busy.key, 'POST', `/${busy.slug}/greeter/v1/run`, { name: 'Ada' }).then(() => world.settled()),
+  );
 
   const ended: Record<string, number> = {};
   const note = (what: string) => {
@@ -113,13 +163,14 @@ export async function callsOfOneWorkspace(
   };
   const underWay = new LevelMeter();
   const call = async (): Promise<void> => {
+    const [key, path] = next();
     requests.add();
     if (throttles && !gateway.take()) return note('429 by API Gateway');
     try {
       await lambda.invoke('calls', async () => {
         underWay.add(1);
         await clock.sleep(limits.ownMs.calls);
-        note(String(await send('POST', path, { name: 'Ada' })));
+        note(String(await send(key, 'POST', path, { name: 'Ada' })));
         underWay.add(-1);
       });
     } catch (error) {
@@ -128,12 +179,12 @@ export async function callsOfOneWorkspace(
     }
   };
   const load = async (): Promise<void> => {
-    const calls: Promise<void>[] = [];
+    const all: Promise<void>[] = [];
     for (let n = 0; n < rate * seconds; n++) {
-      calls.push(call());
+      all.push(call());
       if ((n + 1) % Math.max(1, Math.round(rate / 1000)) === 0) await clock.sleep(Math.max(1, 1000 / rate));
     }
-    await Promise.all(calls);
+    await Promise.all(all);
     await world.settled();
   };
   await clock.until(load());
@@ -146,6 +197,72 @@ export async function callsOfOneWorkspace(
       scaling: lambda.environmentsOf('calls'),
       planConcurrency: underWay.peak,
     },
+  };
+}
+
+/** Shards of the stream of a table that takes some thousand writes a second. */
+const STREAM_SHARDS = 16;
+
+/** Simulates ends of runs of one agent, whose sums the shards of the stream write all at the same moments. */
+export async function endsOfOneAgent(
+  props: LoadProps,
+  { rate, seconds, seed }: { readonly rate: number; readonly seconds: number; readonly seed?: number },
+): Promise<Outcome & { readonly ends: number; readonly summed: number }> {
+  const world = createWorld({ ...dynamoProps(props), plan: 'enterprise', modelMs: 0, seed });
+  const { deps, clock, dynamo } = world;
+  const ends = rate * seconds;
+  const workspaceId = deps.ids.uuid();
+  const runs = new RunStore({ ...deps, onRunEnd: () => {} }, workspaceId);
+  const quiet = new RunStore({ ...world.quiet, onRunEnd: () => {} }, workspaceId);
+  const shards = Array.from({ length: STREAM_SHARDS }, (): FeedRecord[] => []);
+  const ended = { ended: 0, refused: 0 };
+  const end = async (n: number): Promise<void> => {
+    const run = {
+      agentId: workspaceId,
+      agentWorkspaceId: workspaceId,
+      agentOrg: 'acme',
+      agentName: 'busy',
+      agentVersion: 'v1',
+      id: deps.ids.uuid(),
+      engine: 'direct_llm',
+      endpoint: 'run',
+      triggerSource: 'api',
+      startedAt: clock.now(),
+      deadline: clock.now(),
+      input: {},
+    } as const;
+    await quiet.start(run, { hasLease: true });
+    await clock.sleep((n * 1000) / rate);
+    if (!(await runs.finish(run, emptyResult(endedWith(undefined), null)).catch(() => false))) {
+      ended.refused++;
+      return;
+    }
+    ended.ended++;
+    const item = (await world.quiet.runs.get(headKey(workspaceId, run.id)))!;
+    shards[n % STREAM_SHARDS]!.push({ sequence: String(n).padStart(9, '0'), item });
+  };
+  const sum = async (shard: number): Promise<void> => {
+    for (let second = 0; second <= seconds; second++) {
+      await clock.sleep(1000);
+      const records = shards[shard]!.splice(0);
+      await sumEndedRuns(deps, { shard: `shard-${shard}`, onMalformed: async () => {} }, records);
+    }
+  };
+  await clock.until(
+    Promise.all([...Array.from({ length: ends }, (_, n) => end(n)), ...Array.from(shards, (_, shard) => sum(shard))]),
+  );
+  const days = [isoTime(clock.now()).slice(0, 10)];
+  const rollups = await new UsageStore({ runs: world.quiet.runs, clock }, workspaceId).rollups({
+    start: 0,
+    end: 0,
+    days,
+  });
+  return {
+    ended,
+    world,
+    demand: { conflicts: dynamo.conflicts / ends },
+    ends,
+    summed: rollups.reduce((all, { totals }) => all + totals.runs!, 0),
   };
 }
 

@@ -119,8 +119,7 @@ export async function programsOnFargate(props: LoadProps, programs: Programs): P
   };
   const ecs = new EcsModel(props, world, async (task) => {
     const handle = async () => {
-      await keeper.onTask(task);
-      await keeper.refill();
+      await keeper.refill(await keeper.onTask(task));
     };
     await lambda.invoke('pool-keeper', handle).catch(() => {});
   });
@@ -160,7 +159,7 @@ export async function programsOnFargate(props: LoadProps, programs: Programs): P
             ecs.exit(answer.slot.taskArn!);
             return;
           }
-          if (asks === 1) void lambda.invoke('pool-keeper', () => keeper.refill()).catch(() => {});
+          if (asks === 1) void lambda.invoke('pool-keeper', () => keeper.refill(answer.part)).catch(() => {});
           // As `aws/fargate/sandbox.ts`.
           if (clock.now() + answer.readyInMs >= claim.patience) throw noPlaceError(answer.readyInMs);
           await clock.sleep(answer.askInMs);

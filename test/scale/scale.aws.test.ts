@@ -2,16 +2,10 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { hasCode } from '#core/base/errors.ts';
-import { UsageStore } from '#core/billing/usage/store.ts';
-import { sumEndedRuns } from '#core/billing/usage/sum-ended-runs.ts';
-import { isoTime } from '#core/ports/clock.ts';
-import type { FeedRecord } from '#core/ports/feed.ts';
-import { headKey } from '#core/runs/items.ts';
-import { emptyResult, endedWith } from '#core/runs/run.ts';
-import { RunStore } from '#core/runs/store.ts';
 import { synthesise } from '#test/helpers/templates.ts';
 import { stage } from '../../stages/prod.ts';
 import { LambdaModel } from './lambda.ts';
+import { calls, endsOfOneAgent } from './loads.ts';
 import { TokenBucket } from './meters.ts';
 import { limitTable } from './page.ts';
 import { allLimits, QUOTAS, stageLimits } from './quotas.ts';
@@ -84,70 +78,39 @@ describe('the model throttles', () => {
   test.each([300, 3000])(
     'ends of one agent do not conflict, at %i a second and with 16 shards of its stream',
     async (rate) => {
-      const world = createWorld({
-        latencyMs: 10,
-        partition: { read: 1e6, write: 1e6 },
-        table: { read: 1e6, write: 1e6 },
-        throttles: true,
-        plan: 'enterprise',
-        modelMs: 0,
-      });
-      const { deps, clock, dynamo } = world;
-      const workspaceId = crypto.randomUUID();
-      const runs = new RunStore({ ...deps, onRunEnd: () => {} }, workspaceId);
-      const quiet = new RunStore({ ...world.quiet, onRunEnd: () => {} }, workspaceId);
-      const shards = Array.from({ length: 16 }, (): FeedRecord[] => []);
-      const end = async (n: number): Promise<void> => {
-        const id = crypto.randomUUID();
-        const agent = {
-          agentId: workspaceId,
-          agentWorkspaceId: workspaceId,
-          agentOrg: 'acme',
-          agentName: 'busy',
-          agentVersion: 'v1',
-        } as const;
-        const run = {
-          ...agent,
-          id,
-          engine: 'direct_llm',
-          endpoint: 'run',
-          triggerSource: 'api',
-          startedAt: clock.now(),
-          deadline: clock.now(),
-          input: {},
-        } as const;
-        await quiet.start(run, { hasLease: true });
-        await clock.sleep((n * 1000) / rate);
-        expect(await runs.finish(run, emptyResult(endedWith(undefined), null))).toBe(true);
-        const item = (await world.quiet.runs.get(headKey(workspaceId, id)))!;
-        shards[n % 16]!.push({ sequence: String(n).padStart(9, '0'), item });
-      };
-      const SECONDS = 2;
-      // The batches of all shards come at the same moment, the worst that can happen.
-      const sum = async (shard: number): Promise<void> => {
-        for (let second = 0; second <= SECONDS; second++) {
-          await clock.sleep(1000);
-          const records = shards[shard]!.splice(0);
-          await sumEndedRuns(deps, { shard: `shard-${shard}`, onMalformed: async () => {} }, records);
-        }
-      };
-      await clock.until(
-        Promise.all([
-          ...Array.from({ length: SECONDS * rate }, (_, n) => end(n)),
-          ...Array.from(shards, (_, shard) => sum(shard)),
-        ]),
-      );
-      expect(dynamo.conflicts / (SECONDS * rate)).toBeLessThan(0.05);
-      const days = [isoTime(clock.now()).slice(0, 10)];
-      const [rollup, ...more] = await new UsageStore({ runs: world.quiet.runs, clock }, workspaceId).rollups({
-        start: 0,
-        end: 0,
-        days,
-      });
-      const counted = [rollup!, ...more].reduce((all, { totals }) => all + totals.runs!, 0);
-      expect(counted).toBe(SECONDS * rate);
+      const limits = allLimits(stageLimits(synthesise(stage)));
+      const roomy = { partitionReads: 1e6, partitionWrites: 1e6, tableReads: 1e6, tableWrites: 1e6, tableMs: 10 };
+      const props = { limits: { ...limits, ...roomy }, throttles: true };
+      const { ended, ends, summed, demand } = await endsOfOneAgent(props, { rate, seconds: 2 });
+      expect(ended).toEqual({ ended: ends, refused: 0 });
+      expect(ends).toBe(2 * rate);
+      expect(summed).toBe(ends);
+      expect(demand.conflicts).toBeLessThan(0.05);
     },
   );
+
+  test('the same seed meets the same limits, and another one others', async () => {
+    const limits = { ...allLimits(stageLimits(synthesise(stage))), tableWrites: 60, tableReads: 200 };
+    const play = async (seed: number) => {
+      const { world, ended } = await calls(
+        { limits, throttles: true },
+        { rate: 40, seconds: 1, modelMs: 100, callers: 'half one agent', seed },
+      );
+      return {
+        ended,
+        throttled: world.dynamo.throttled,
+        conflicts: world.dynamo.conflicts,
+        peaks: world.dynamo.peaks(),
+      };
+    };
+    // Modules that are loaded meanwhile take real time.
+    await play(1);
+    const first = await play(1);
+    expect(first.throttled).toBeGreaterThan(0);
+    expect(Object.keys(first.ended)).toContain('200');
+    expect(await play(1)).toEqual(first);
+    expect(await play(2)).not.toEqual(first);
+  });
 
   test('Lambda above its executions, and leaves reserved ones to their function', async () => {
     const clock = new VirtualClock(START);

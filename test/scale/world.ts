@@ -8,7 +8,6 @@ import builtIn from '#core/models/models.json' with { type: 'json' };
 import { HttpOutbound } from '#core/outbound/http-outbound.ts';
 import type { Blobs } from '#core/ports/blobs.ts';
 import type { AllDeps } from '#core/ports/deps.ts';
-import { SystemIds } from '#core/ports/ids.ts';
 import type { Llm } from '#core/ports/llm.ts';
 import { noMail } from '#core/ports/mail.ts';
 import type { ModelFacts } from '#core/ports/model-table.ts';
@@ -40,6 +39,15 @@ export interface WorldProps extends Omit<DynamoProps, 'clock' | 'random'> {
   readonly plans?: (plans: Plans) => Plans;
   /** Response time of a model, in milliseconds. */
   readonly modelMs: number;
+  /** Determines ids, pauses and choices. @default 1 */
+  readonly seed?: number | undefined;
+}
+
+/** Ids that a seed determines. Every first digit occurs, unlike in simulations of faults. */
+class SeededIds extends Random {
+  override uuid(): string {
+    return this.between(0, 15).toString(16) + super.uuid().slice(1);
+  }
 }
 
 /** The platform's own code over throttling tables, on a virtual clock. */
@@ -56,10 +64,10 @@ export interface World {
   readonly lines: Map<string, number>;
 }
 
-export function createWorld({ plan, plans = (same) => same, modelMs, ...limits }: WorldProps): World {
+export function createWorld({ plan, plans = (same) => same, modelMs, seed = 1, ...limits }: WorldProps): World {
   const clock = new VirtualClock(START);
-  const random = new Random(1);
-  const ids = new SystemIds();
+  const random = new Random(2 * seed);
+  const ids = new SeededIds(2 * seed + 1);
   const dynamo = new DynamoModel({ ...limits, clock, random: () => random.next() });
   const database = openDatabase(':memory:');
   const feed = new LocalFeed(database, endsRun, 0);

@@ -189,6 +189,11 @@ export class World {
     return { process, deps, settled };
   }
 
+  /** Number of writes to the main table and its indexes. */
+  changes(): number {
+    return this.#database.changes('main') + this.#indexes.changes('main');
+  }
+
   close(): void {
     this.#database.close();
     this.#indexes.close();
@@ -291,7 +296,7 @@ export class LocalHost implements Host {
     const world = this.#world;
     let timers: ClockTimers | undefined;
     const { process, deps } = world.start('host', (self, get) => {
-      timers = clockTimers(world.machine.clockOf(self), get);
+      timers = clockTimers(world.machine.clockOf(self), get, () => world.changes());
       return timers;
     });
     const running = { process, deps, isUp: false };

@@ -72,6 +72,18 @@ export function attributesOf(schedule: Schedule): Omit<Item, 'pk' | 'sk'> {
 
 export const metaKey = (scheduleId: string) => ({ pk: `SCHEDULE#${scheduleId}`, sk: 'META' });
 
+/** Returns the least sort key of the items that {@link listIndexed} lists. */
+export async function firstIndexed(main: Deps['main'], kind: keyof typeof PARTITIONS): Promise<string | undefined> {
+  let first: string | undefined;
+  for (const some of batchesOf(PARTITIONS[kind], AT_ONCE)) {
+    const pages = await Promise.all(some.map((of) => main.query({ index: 'gsi2', pk: `${kind}#${of}`, limit: 1 })));
+    for (const { gsi2sk } of pages.flatMap(({ items }) => items)) {
+      if (first === undefined || gsi2sk! < first) first = gsi2sk!;
+    }
+  }
+  return first;
+}
+
 /** Lists items of gsi2, which spreads them over partitions by id. `until` is compared with the sort key. */
 export async function* listIndexed<T>(
   main: Deps['main'],

@@ -14,7 +14,7 @@ import {
   queryAll,
   type TransactOperation,
 } from '#core/ports/table.ts';
-import { attributesOf, listIndexed, metaKey, scheduleFrom } from './items.ts';
+import { attributesOf, firstIndexed, listIndexed, metaKey, scheduleFrom } from './items.ts';
 import type { NewScheduleEvent, Schedule, ScheduleEvent } from './schedule.ts';
 import { ended, endedEvent, endOf } from './timing/ending.ts';
 
@@ -342,6 +342,12 @@ export function listDue({ main }: Pick<Deps, 'main'>, until: number): AsyncGener
   // In the sort key, `#` and the id follow the time; `$` sorts after `#`.
   return listIndexed(main, { kind: 'DUE', until: `${isoTime(until)}$`, read });
 }
+
+/** Returns the earliest time (epoch milliseconds) at which {@link listDue} lists a schedule. */
+export const firstDue = async ({ main }: Pick<Deps, 'main'>): Promise<number | undefined> => {
+  const first = await firstIndexed(main, 'DUE');
+  return first === undefined ? undefined : Date.parse(first.split('#')[0]!);
+};
 
 /** Lists every enabled cron schedule of all workspaces, and webhooks with an end. */
 export function listTimed({ main }: Pick<Deps, 'main'>): AsyncGenerator<Schedule> {

@@ -1,15 +1,16 @@
 import { httpStatusOf } from '#core/base/errors.ts';
 import { type EndStatus, isInstallation } from '#core/base/run-kinds.ts';
 import type { Deps } from '#core/ports/deps.ts';
-import { type Item, queryAll } from '#core/ports/table.ts';
+import { mergedPages } from '#core/ports/merged-query.ts';
+import { type Item, type Query, queryAll } from '#core/ports/table.ts';
 import { runsStartedBetween } from '#core/runs/lookup.ts';
 import {
-  authorLogPartition,
+  authorLogQueries,
   authorUsagePartition,
-  failedLogPartition,
+  failedLogQueries,
   rollupPrefix,
   type Totals,
-  tenantLogPartition,
+  tenantLogQueries,
   tenantPartition,
   tenantsPartition,
   usagePartition,
@@ -136,10 +137,10 @@ export class UsageStore {
     const id = this.#workspaceId;
     if (status !== undefined && status !== 'completed') {
       const entriesOf = (rollup: Rollup) => countOf(rollup) - countOf(rollup, 'completed');
-      return pageOfLogs(rollups, filter, slice, { ofDay: this.#entries(failedLogPartition(id)), entriesOf });
+      return pageOfLogs(rollups, filter, slice, { ofDay: this.#entries(failedLogQueries(id)), entriesOf });
     }
     if (tenantId !== undefined) {
-      return pageOfLogs(rollups, filter, slice, { ofDay: this.#entries(tenantLogPartition(id, tenantId)) });
+      return pageOfLogs(rollups, filter, slice, { ofDay: this.#entries(tenantLogQueries(id, tenantId)) });
     }
     return pageOfLogs(rollups, filter, slice, { ofDay: (day, pageSize) => this.#endedRuns(day, pageSize) });
   }
@@ -147,14 +148,17 @@ export class UsageStore {
   /** Lists other workspaces' runs of the workspace's agents, newest first. */
   async authorLogs(period: Period, filter: LogFilter, slice: Slice): Promise<{ entries: LogEntry[]; total: number }> {
     const rollups = await this.authorRollups(period);
-    return pageOfLogs(rollups, filter, slice, { ofDay: this.#entries(authorLogPartition(this.#workspaceId)) });
+    return pageOfLogs(rollups, filter, slice, { ofDay: this.#entries(authorLogQueries(this.#workspaceId)) });
   }
 
-  #entries(pk: string): LogSource['ofDay'] {
+  #entries(all: readonly Query[]): LogSource['ofDay'] {
     const { runs } = this.#deps;
     return async function* ofDay(day, pageSize) {
       const sk = { between: [day, `${day}U`] } as const;
-      for await (const item of queryAll(runs, { pk, sk, limit: pageSize, reverse: true })) yield readEntry(item);
+      const queries = all.map((query) => ({ ...query, sk }));
+      for await (const page of mergedPages(runs, queries, { atOnce: pageSize, reverse: true })) {
+        for (const item of page) yield readEntry(item);
+      }
     };
   }
 

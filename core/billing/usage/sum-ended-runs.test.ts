@@ -8,7 +8,7 @@ import { lastRunOf, listAgentRuns } from '#core/runs/agent-logs/store.ts';
 import { headKey } from '#core/runs/items.ts';
 import { emptyResult, endedWith, type NewRun, type RunResult } from '#core/runs/run.ts';
 import { RunStore } from '#core/runs/store.ts';
-import { failedLogPartition, usagePartition } from '#core/runs/usage/rollup.ts';
+import { failedLogQueries, usagePartition } from '#core/runs/usage/rollup.ts';
 import { crashing, type Fuse } from '#test/helpers/crashing.ts';
 import { memoryDeps } from '#test/helpers/memory-deps.ts';
 import { Random } from '#test/simulation/random.ts';
@@ -66,7 +66,8 @@ const totals = async (deps: Pick<Deps, 'runs'>, workspaceId: string): Promise<It
 const runsOf = async (deps: Pick<Deps, 'runs'>, workspaceId: string): Promise<number> =>
   (await totals(deps, workspaceId)).reduce((sum, { runs }) => sum + (runs as number), 0);
 const failures = async (deps: Pick<Deps, 'runs'>, workspaceId: string): Promise<number> =>
-  (await Array.fromAsync(queryAll(deps.runs, { pk: failedLogPartition(workspaceId) }))).length;
+  (await Promise.all(failedLogQueries(workspaceId).map((query) => Array.fromAsync(queryAll(deps.runs, query))))).flat()
+    .length;
 
 test('batches that come again, in other parts and after a death at any write, count every run once', async () => {
   const random = new Random(32);

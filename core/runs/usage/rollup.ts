@@ -3,7 +3,8 @@ import { httpStatusOf } from '#core/base/errors.ts';
 import { isInstallation } from '#core/base/run-kinds.ts';
 import { traitsOf } from '#core/manifest/engines.ts';
 import { dayOf, epochSeconds, isoTime } from '#core/ports/clock.ts';
-import type { Item, Key } from '#core/ports/table.ts';
+import type { Item, Key, Query } from '#core/ports/table.ts';
+import { DIGITS } from '../items.ts';
 import type { NewRun } from '../run.ts';
 import { costDetails, costTotals } from './costs.ts';
 import type { EndedRun, RunUsage } from './ended-run.ts';
@@ -18,7 +19,8 @@ import { outcomeDetails, QUARTERS } from './outcomes.ts';
  * - `WS#<workspace id>#TENANTS / <month>#<shard>#<tenant id>`: calls and errors of a tenant by day, for listing
  * tenants;
  * - `WS#<author's workspace id>#AUTHOR_USAGE / <the same>`: other workspaces' runs of the author's agents;
- * - log entries, `<started>#<run id>`, for runs that would be hard to find among all runs of a workspace:
+ * - log entries, `<started>#<run id>`, for runs that would be hard to find among all runs of a workspace, in a partition
+ *   `#<first digit>` for each first digit of a run id:
  *   `WS#<workspace id>#FAILED_LOG` runs that did not complete, `WS#<workspace id>#TENANT_LOG#<tenant id>` runs of a
  * tenant,
  *   `WS#<author's workspace id>#AUTHOR_LOG` other workspaces' runs of the author's agents, without their names.
@@ -35,10 +37,16 @@ export const tenantPartition = (workspaceId: string, tenantId: string): string =
   `WS#${workspaceId}#TENANT#${tenantId}`;
 export const tenantsPartition = (workspaceId: string): string => `WS#${workspaceId}#TENANTS`;
 export const authorUsagePartition = (workspaceId: string): string => `WS#${workspaceId}#AUTHOR_USAGE`;
-export const failedLogPartition = (workspaceId: string): string => `WS#${workspaceId}#FAILED_LOG`;
-export const tenantLogPartition = (workspaceId: string, tenantId: string): string =>
-  `WS#${workspaceId}#TENANT_LOG#${tenantId}`;
-export const authorLogPartition = (workspaceId: string): string => `WS#${workspaceId}#AUTHOR_LOG`;
+const failedLog = (workspaceId: string): string => `WS#${workspaceId}#FAILED_LOG`;
+const tenantLog = (workspaceId: string, tenantId: string): string => `WS#${workspaceId}#TENANT_LOG#${tenantId}`;
+const authorLog = (workspaceId: string): string => `WS#${workspaceId}#AUTHOR_LOG`;
+
+/** Queries for the entries of a log, by start time (`core/ports/merged-query.ts`). */
+const queriesOf = (log: string): Query[] => DIGITS.map((digit) => ({ pk: `${log}#${digit}` }));
+export const failedLogQueries = (workspaceId: string): Query[] => queriesOf(failedLog(workspaceId));
+export const tenantLogQueries = (workspaceId: string, tenantId: string): Query[] =>
+  queriesOf(tenantLog(workspaceId, tenantId));
+export const authorLogQueries = (workspaceId: string): Query[] => queriesOf(authorLog(workspaceId));
 
 /**
  * Sums of an item; a missing sum is zero. `h07_calls`, `h07_errors` and `h07_credits_cents` beside them are the shares
@@ -101,7 +109,7 @@ export function usageOf({ workspaceId, run, result, endedAt, ttl }: EndedRun, sh
   if (isInstallation(run)) return { sums: [], logs: [] };
   const { tenantId, agentWorkspaceId } = run;
   const totals = totalsOf(run, result, endedAt);
-  const log = (pk: string, of: NewRun): Item => logItem(pk, of, result, { endedAt, ttl });
+  const log = (name: string, of: NewRun): Item => logItem(name, of, result, { endedAt, ttl });
   const sum = (pk: string, amounts: Record<string, number>) => sumOf(rollupKey(pk, run, shard), run, amounts);
   const isOwn = agentWorkspaceId === workspaceId;
   const details = costDetails(result);
@@ -113,16 +121,16 @@ export function usageOf({ workspaceId, run, result, endedAt, ttl }: EndedRun, sh
     }),
   ];
   const logs: Item[] = [];
-  if (result.status !== 'completed') logs.push(log(failedLogPartition(workspaceId), run));
+  if (result.status !== 'completed') logs.push(log(failedLog(workspaceId), run));
   if (tenantId !== undefined) {
     sums.push(sum(tenantPartition(workspaceId, tenantId), totals));
-    logs.push(log(tenantLogPartition(workspaceId, tenantId), run));
+    logs.push(log(tenantLog(workspaceId, tenantId), run));
     if (isCall(run)) sums.push(tenantSum(workspaceId, tenantId, run, result, shard));
   }
   if (!isOwn) {
     const forAuthor = { ...run, parentRunId: undefined, tenantId: undefined };
     sums.push(sum(authorUsagePartition(agentWorkspaceId), { ...totalsOf(forAuthor, result, endedAt), ...details }));
-    logs.push(log(authorLogPartition(agentWorkspaceId), forAuthor));
+    logs.push(log(authorLog(agentWorkspaceId), forAuthor));
   }
   return { sums, logs };
 }
@@ -206,14 +214,14 @@ function tenantSum(workspaceId: string, tenantId: string, run: NewRun, { status 
 const expiryOf = (run: NewRun): number => epochSeconds(run.startedAt) + KEPT_SECONDS;
 
 function logItem(
-  pk: string,
+  log: string,
   run: NewRun,
   { status, errorCode }: RunUsage,
   { endedAt, ttl }: { readonly endedAt: number; readonly ttl: number },
 ): Item {
   const startedAt = isoTime(run.startedAt);
   return {
-    pk,
+    pk: `${log}#${run.id[0]}`,
     sk: `${startedAt}#${run.id}`,
     run_id: run.id,
     agent_org: run.agentOrg,
