@@ -197,7 +197,7 @@ export function orchestrationSuite(target: () => Target, { python: hasPython }: 
         expect(env).toMatchObject({
           PLATFORM_ROOT_RUN_ID: root,
           PLATFORM_BILLING_ORG_ID: workspaceId,
-          PLATFORM_SERVICE_KEY: expect.stringMatching(/^sk_agent_\w{93}$/),
+          PLATFORM_SERVICE_KEY: expect.stringMatching(/^sk_agent_[a-z]\w{93}$/),
           PLATFORM_REQUEST_ID: expect.stringMatching(/^req_[0-9a-f]{32}$/),
         });
         expect(Number(env.PLATFORM_DEADLINE_MS)).toBeGreaterThan(before);
