@@ -486,7 +486,7 @@ AgentClient().call_sync("shows-first/sleeper@v1", {})
       const keysOf = (id: string) => client.listServiceKeys({ params: { id } });
 
       test('are made with the first version that has dependencies, and start chains', async () => {
-        expect(topKey).toMatch(/^sk_agent_\w{50}$/);
+        expect(topKey).toMatch(/^sk_agent_[a-z]\w{50}$/);
         const [agent] = (await client.listAgents({})).filter(({ name }) => name === 'top');
         const { keys } = await keysOf(agent!.id);
         expect(keys).toEqual([
