@@ -61,7 +61,7 @@ export function hostParts(config: AwsConfig, fieldsOfRequest: () => LogFields | 
   return {
     config,
     clock,
-    ids: new SystemIds(),
+    ids: new SystemIds(config.cell),
     runSignals: new ProcessRunSignals(),
     space: endlessSpace,
     outbound: new HttpOutbound({ clock, ownHosts: config.outboundHosts }),

@@ -67,10 +67,12 @@ export function openPorts(given: readonly (number | PortRange)[]): PortRange[] {
 }
 
 /** Settings of the platform that follow from members of a stage, besides its `settings`. */
-export const egressSettings = ({
+export const memberSettings = ({
+  cell,
   egressPorts,
   egressPrivateRanges,
-}: Pick<Stage, 'egressPorts' | 'egressPrivateRanges'>): Record<string, string> => ({
+}: Pick<Stage, 'cell' | 'egressPorts' | 'egressPrivateRanges'>): Record<string, string> => ({
+  PLATFORM_CELL: cell,
   PLATFORM_EGRESS_PORTS: egressPorts.length === 0 ? 'none' : portsText(openPorts(egressPorts)),
   ...(egressPrivateRanges.length > 0 && { PLATFORM_EGRESS_PRIVATE_RANGES: egressPrivateRanges.join(',') }),
 });
@@ -162,6 +164,10 @@ export const platformSchema = z
       .string()
       .regex(/^[a-z][a-z0-9]{0,11}$/, 'must be 1 to 12 lower-case letters and digits, starting with a letter'),
     keepsData: z.boolean(),
+    cell: z
+      .string()
+      .regex(/^[a-z]$/, 'must be one letter, a to z')
+      .default('a'),
     namePrefix: z
       .string()
       .max(10)
@@ -384,7 +390,7 @@ export const platformSchema = z
       PLATFORM_OIDC_CLIENT_ID: clientId,
       PLATFORM_OIDC_DOMAINS: `${domains}`,
     };
-    const message = environmentProblem({ ...stage.settings, ...egressSettings(stage), ...(stage.oidc && signIn) });
+    const message = environmentProblem({ ...stage.settings, ...memberSettings(stage), ...(stage.oidc && signIn) });
     if (message !== undefined) context.addIssue({ code: 'custom', path: ['settings'], message });
   });
 

@@ -31,6 +31,7 @@ import { SchedulesStack } from './stacks/schedules-stack.ts';
 import { ServicesStack } from './stacks/services-stack.ts';
 import { WebStack } from './stacks/web-stack.ts';
 
+export { CellRouter, type CellRouterProps } from './constructs/cell-router.ts';
 export type * from './props.ts';
 
 /** Build output that the stacks deploy, from this repository or the package. */

@@ -17,6 +17,13 @@ export interface AgentPlatformProps {
    */
   readonly namePrefix?: string | undefined;
   /**
+   * Letter of the stage if it is one of several cells behind one address (docs/cells.md): `a` to `z`, another for each. New
+   * keys, tokens, webhook addresses and names of services contain it. Existing ones keep theirs after a change. No token.
+   *
+   * @default 'a'
+   */
+  readonly cell?: string | undefined;
+  /**
    * Path of all roles, such as `/agents/`, if the account requires one. At most 512 characters. No token. Choose it
    * before the first deployment.
    *

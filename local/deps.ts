@@ -94,7 +94,7 @@ export async function localDeps(config: LocalConfig, listening: Gateway): Promis
   const clock = new SystemClock();
   const log = createLog(config.logLevel);
   const database = openDatabase(join(folder, DATABASE), (message) => log.warn(message));
-  const ids = new FreshIds();
+  const ids = new FreshIds(config.cell);
   const feed = new LocalFeed(database, endsRun, SUM_EVERY_MS);
   const tables = {
     main: new SqliteTable(database, 'main', clock),

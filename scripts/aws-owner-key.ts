@@ -7,6 +7,7 @@ const { positionals, values } = parseArgs({ allowPositionals: true, options: { a
 const stage = await loadStage(positionals[0] ?? 'dev');
 await printOwnerKey({
   tablePrefix: tablePrefixOf(stage),
+  cell: stage.cell,
   isFurther: values.another ?? false,
   further: `npm run aws:key -- ${stage.name} --another`,
   deploy: `npm run cdk -- deploy --all -c stage=${stage.name}`,

@@ -5,6 +5,8 @@ import { bootstrap, createOwnerKey } from '#core/accounts/workspaces/bootstrap.t
 export interface OwnerKeyOptions {
   /** Table prefix of the deployed platform, such as `platform-prod-`. */
   readonly tablePrefix: string;
+  /** Letter of its cell. */
+  readonly cell: string | undefined;
   /** Whether to create another key if a workspace exists. */
   readonly isFurther: boolean;
   /** Commands that create another key and that deploy the platform, for messages. */
@@ -16,8 +18,10 @@ export interface OwnerKeyOptions {
  * Creates the first workspace and prints the API key of its owner once. Idempotent. PLATFORM_WORKSPACE and
  * PLATFORM_OWNER_EMAIL name them. Requires credentials with access to the main table.
  */
-export async function printOwnerKey({ tablePrefix, isFurther, further, deploy }: OwnerKeyOptions): Promise<void> {
-  const deps = awsDeps(parseAwsConfig({ ...process.env, PLATFORM_TABLE_PREFIX: tablePrefix }));
+export async function printOwnerKey({ tablePrefix, cell, isFurther, further, deploy }: OwnerKeyOptions): Promise<void> {
+  const deps = awsDeps(
+    parseAwsConfig({ ...process.env, PLATFORM_TABLE_PREFIX: tablePrefix, ...(cell && { PLATFORM_CELL: cell }) }),
+  );
   try {
     const first = await bootstrap(deps);
     if (first === undefined && !isFurther) {

@@ -1,8 +1,14 @@
 import { parseArgs } from 'node:util';
 import { printOwnerKey } from './owner-key.ts';
 
-/** `npx agent-platform-key <platform> [--another]`, where `<platform>` is the prefix of the platform's stack names. */
-const { positionals, values } = parseArgs({ allowPositionals: true, options: { another: { type: 'boolean' } } });
+/**
+ * `npx agent-platform-key <platform> [--another] [--cell <letter>]`, where `<platform>` is the prefix of the platform's stack
+ * names, and the letter is its prop `cell`.
+ */
+const { positionals, values } = parseArgs({
+  allowPositionals: true,
+  options: { another: { type: 'boolean' }, cell: { type: 'string' } },
+});
 const [platform] = positionals;
 if (platform === undefined) {
   process.stderr.write(
@@ -12,6 +18,7 @@ if (platform === undefined) {
 } else {
   await printOwnerKey({
     tablePrefix: `${platform}-`,
+    cell: values.cell,
     isFurther: values.another ?? false,
     further: `npx agent-platform-key ${platform} --another`,
     deploy: 'npx cdk deploy --all',

@@ -92,7 +92,7 @@ test.each([
 ])('somebody with an account signs in by a verified address (%s)', async (_, issuer) => {
   const { ann, begin, finish, who, send } = await withIssuer({ 1: ANN }, issuer);
   const { url, cookie, header } = await begin();
-  expect(header).toMatch(/^platform_oidc=[\w-]{43}; Path=\/; HttpOnly; SameSite=Lax; Max-Age=600$/);
+  expect(header).toMatch(/^platform_oidc=a[\w-]{43}; Path=\/; HttpOnly; SameSite=Lax; Max-Age=600$/);
   const asked = new URL(url).searchParams;
   expect(Object.fromEntries(asked)).toMatchObject({
     client_id: CLIENT.id,
@@ -101,10 +101,11 @@ test.each([
     code_challenge_method: 'S256',
     scope: 'openid email profile',
   });
-  for (const name of ['state', 'nonce', 'code_challenge']) expect(asked.get(name)).toMatch(/^[\w-]{43}$/);
+  for (const name of ['state', 'nonce', 'code_challenge'])
+    expect(asked.get(name)).toMatch(name === 'state' ? /^a[\w-]{43}$/ : /^[\w-]{43}$/);
 
   const answer = await finish(await signInAt(url, '1'), cookie);
-  expect(answer.headers['set-cookie']).toMatch(/^platform_session=[\w-]{43}; Path=\/; HttpOnly; SameSite=Strict; /);
+  expect(answer.headers['set-cookie']).toMatch(/^platform_session=a[\w-]{43}; Path=\/; HttpOnly; SameSite=Strict; /);
   expect(answer.headers['content-security-policy']).toContain("default-src 'none'");
   expect(await who(answer.cookie)).toMatchObject({ user: { id: ann.userId }, workspace: { slug: 'ann' } });
   // An account that others may have created lists everything else that can open it.

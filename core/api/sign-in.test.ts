@@ -75,10 +75,10 @@ test('a session is a cookie that no script reads, and of which a hash is stored'
   const { deps, ann, send } = await setUp();
   const answer = await send('POST', '/auth/session', { json: { api_key: ann.key } });
   expect(answer.headers['set-cookie']).toMatch(
-    /^platform_session=[\w-]{43}; Path=\/; HttpOnly; SameSite=Strict; Max-Age=604800$/,
+    /^platform_session=a[\w-]{43}; Path=\/; HttpOnly; SameSite=Strict; Max-Age=604800$/,
   );
   expect(answer.headers['cache-control']).toBe('no-store');
-  const [token] = /[\w-]{43}/.exec(answer.headers['set-cookie']!)!;
+  const [token] = /a[\w-]{43}/.exec(answer.headers['set-cookie']!)!;
   const hash = createHash('sha256').update(token).digest('hex');
   const stored = await deps.counters.get({ pk: `SESSION#${hash}`, sk: 'META' });
   expect(stored).toMatchObject({ user_id: ann.userId, key_id: ann.keyId });
@@ -100,9 +100,9 @@ test('over https the cookie is for this host and encrypted connections alone', a
   const { ann, send } = await setUp('https://agents.example.com');
   const { headers } = await send('POST', '/auth/session', { json: { api_key: ann.key } });
   expect(headers['set-cookie']).toMatch(
-    /^__Host-platform_session=[\w-]{43}; Path=\/; Secure; HttpOnly; SameSite=Strict; /,
+    /^__Host-platform_session=a[\w-]{43}; Path=\/; Secure; HttpOnly; SameSite=Strict; /,
   );
-  const [, token] = /=([\w-]{43})/.exec(headers['set-cookie']!)!;
+  const [, token] = /=(a[\w-]{43})/.exec(headers['set-cookie']!)!;
   expect((await send('GET', '/org', { cookie: `__Host-platform_session=${token}`, ...OWN })).status).toBe(200);
   // Any host in the domain can set a cookie without the prefix.
   expect((await send('GET', '/org', { cookie: `platform_session=${token}`, ...OWN })).status).toBe(401);
@@ -363,7 +363,7 @@ test('a token is good for the command line that asked, once', async () => {
   const json = { code_challenge: challengeOf('verifier') };
   const { state } = (await send('POST', '/auth/cli-init', { json })).json();
   const agreed = await send('POST', '/auth/cli', { ...HTML, form: { state, answer: 'agree', api_key: ann.key } });
-  const [, token] = /<code class="token"[^>]*>([\w-]{43})</.exec(agreed.text)!;
+  const [, token] = /<code class="token"[^>]*>(a[\w-]{43})</.exec(agreed.text)!;
   expect((await send('POST', '/auth/cli-exchange', { json: { token, code_verifier: 'stolen' } })).status).toBe(401);
   expect((await send('POST', '/auth/cli-exchange', { json: { token, code_verifier: 'verifier' } })).status).toBe(401);
 });
@@ -381,7 +381,7 @@ test('a person agrees by the session of the browser, but no other page does', as
   expect((await send('POST', '/auth/cli', { ...own, form: { ...form, form_token: 'guess' } })).status).toBe(401);
   expect((await send('POST', '/auth/cli', { ...own, form: { state, answer: 'agree' } })).status).toBe(401);
   const agreed = await send('POST', '/auth/cli', { ...own, form });
-  const [, token] = /<code class="token"[^>]*>([\w-]{43})</.exec(agreed.text)!;
+  const [, token] = /<code class="token"[^>]*>(a[\w-]{43})</.exec(agreed.text)!;
   const { api_key: key } = (await send('POST', '/auth/cli-exchange', { json: { token } })).json();
   // The new key has no more permissions than the key of the session.
   const authorization = `Bearer ${key}`;
@@ -396,7 +396,7 @@ test('a key for one workspace needs a member of it', async () => {
     send('POST', '/auth/cli', { ...HTML, form: { state, answer: 'agree', api_key: ann.key } });
   expect((await agree(await ask())).status).toBe(403);
   await addMember(deps, ann, bob.workspaceId);
-  const [, token] = /<code class="token"[^>]*>([\w-]{43})</.exec((await agree(await ask())).text)!;
+  const [, token] = /<code class="token"[^>]*>(a[\w-]{43})</.exec((await agree(await ask())).text)!;
   const { api_key, org_slug } = (await send('POST', '/auth/cli-exchange', { json: { token } })).json();
   expect(org_slug).toBe('bob');
   const { workspaces: seen } = (await send('GET', '/workspaces', { authorization: `Bearer ${api_key}` })).json();

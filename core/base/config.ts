@@ -58,6 +58,15 @@ export const CORE_SETTINGS = {
     () => z.enum(['debug', 'info', 'warn', 'error']).default('info'),
     'Minimum severity of log lines. `debug` has a line per request.',
   ),
+  cell: setting(
+    'PLATFORM_CELL',
+    () =>
+      z
+        .string()
+        .regex(/^[a-z]$/, 'must be one letter, a to z')
+        .default('a'),
+    'Letter of this platform among several behind one address (docs/cells.md). New keys, tokens, webhook addresses and names of services contain it. On AWS the stacks set `cell` of the stage file.',
+  ),
   baseUrl: setting(
     'PLATFORM_BASE_URL',
     () => address().optional(),

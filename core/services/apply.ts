@@ -3,9 +3,8 @@ import { batchesOf } from '#core/base/batches.ts';
 import type { Config } from '#core/base/config.ts';
 import { hasCode } from '#core/base/errors.ts';
 import type { AllDeps } from '#core/ports/deps.ts';
-import { randomHex } from '#core/ports/ids.ts';
 import type { ServiceHost, ServiceLimits, ServiceOrder, ServiceRef } from '#core/ports/service-host.ts';
-import { bootToken } from './boot-tokens.ts';
+import { bootToken, newBootToken } from './boot-tokens.ts';
 import type { Applied, BootToken, Service } from './service.ts';
 import { instancesOf, isDue, stateOf } from './state.ts';
 import { type ServiceStore, storeOfService } from './store.ts';
@@ -17,7 +16,6 @@ export type ApplyDeps = Pick<AllDeps, 'main' | 'clock' | 'ids' | 'config' | 'log
  * as dead.
  */
 const ORDER_LOST_MS = 60_000;
-const TOKEN_BYTES = 32;
 /**
  * Maximum number of stored tokens. An order whose answer was lost may have started instances, so its token stays valid.
  */
@@ -75,7 +73,7 @@ async function claim(
   id: string,
 ): Promise<{ readonly service: Service; readonly token: string; readonly by: string } | undefined> {
   const by = ids.uuid();
-  const token = randomHex(ids, TOKEN_BYTES);
+  const token = newBootToken(ids);
   const service = await store.change(id, (current) => {
     const now = clock.now();
     if (!isDue(current) || (current.applying !== null && current.applying.until > now)) return undefined;

@@ -3,6 +3,7 @@ import { hashKey } from '#core/accounts/keys/key-format.ts';
 import { newServiceKey, readServiceKey } from '#core/accounts/service-keys/key-format.ts';
 import { PlatformError } from '#core/base/errors.ts';
 import type { Deps } from '#core/ports/deps.ts';
+import { randomHex } from '#core/ports/ids.ts';
 import type { BootToken, Service } from './service.ts';
 import { instancesOf } from './state.ts';
 import { storeOfService } from './store.ts';
@@ -15,12 +16,17 @@ interface Opened {
   readonly revision: number;
 }
 
+const DIGITS = 64;
+
+/** Creates the token of a revision: the letter of the cell, and 256 random bits. */
+export const newBootToken = (ids: Deps['ids']): string => ids.cell + randomHex(ids, DIGITS / 2);
+
 /**
  * Derives the key with which the app of a service calls the platform from the token of its revision. All instances of
  * the revision share it, and it is never stored.
  */
 export const serviceKeyOf = (serviceId: string, token: string): string =>
-  newServiceKey(serviceId, hash('sha256', `service key\n${token}`, 'buffer'));
+  newServiceKey(token.slice(0, -DIGITS), serviceId, hash('sha256', `service key\n${token}`, 'buffer'));
 
 /** Returns the stored form of a token. */
 export const bootToken = (serviceId: string, revision: number, token: string): BootToken => ({

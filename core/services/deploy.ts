@@ -22,7 +22,7 @@ import { deleted, INITIAL_STATE, stateOf } from './state.ts';
 import { ServiceStore } from './store.ts';
 
 const DEFAULT_MAX_RESTART_FAILURES = 5;
-const MAX_LABEL_LENGTH = 43;
+const MAX_LABEL_LENGTH = 42;
 const LABEL_SUFFIX_BYTES = 3;
 const LABEL_TRIES = 5;
 
@@ -105,14 +105,14 @@ async function create(deps: CommandDeps, caller: Caller, store: ServiceStore, se
   }
 }
 
-/** Returns a unique part of a host name: `my-bot-1a2b3c`. */
+/** Returns a unique part of a host name, with the letter of the cell before random digits: `my-bot-a1b2c3d`. */
 function newLabel({ ids }: Pick<CommandDeps, 'ids'>, name: string): string {
   const slug = name
     .toLowerCase()
     .replaceAll(/[^a-z0-9]+/g, '-')
     .slice(0, MAX_LABEL_LENGTH)
     .replaceAll(/^-|-$/g, '');
-  return `${slug || 'service'}-${randomHex(ids, LABEL_SUFFIX_BYTES)}`;
+  return `${slug || 'service'}-${ids.cell}${randomHex(ids, LABEL_SUFFIX_BYTES)}`;
 }
 
 /** Updates the host immediately, or wakes the process that is allowed to. If that fails, the sweep does it. */

@@ -40,7 +40,7 @@ describe('deploying', () => {
       current_state: 'provisioning',
       state: 'provisioning',
       health_status: 'unknown',
-      service_url: expect.stringMatching(/^http:\/\/my-bot-[0-9a-f]{6}\.localhost$/),
+      service_url: expect.stringMatching(/^http:\/\/my-bot-a[0-9a-f]{6}\.localhost$/),
       service_tier: 'standard',
       min_instances: 1,
       max_instances: 1,

@@ -10,7 +10,7 @@ describeSite('people of a workspace', (site) => {
     await page.getByRole('button', { name: 'Create invitation' }).click();
     const dialog = page.getByRole('dialog', { name: 'Invitation created' });
     const link = (await dialog.locator('code').textContent())!;
-    expect(link).toMatch(/^http:.*\/dashboard\/invites\/[\w-]{43}$/);
+    expect(link).toMatch(/^http:.*\/dashboard\/invites\/a[\w-]{43}$/);
     await dialog.getByRole('button', { name: 'Copy' }).click();
     await dialog.getByRole('button', { name: 'Done' }).click();
     await page.getByRole('table', { name: 'Pending invitations' }).getByText('ann@example.com').waitFor();

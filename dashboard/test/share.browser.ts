@@ -31,7 +31,7 @@ describeSite('links to runs', (site) => {
     await dialog.getByRole('button', { name: 'Create link' }).click();
     await dialog.getByRole('button', { name: 'Copy link' }).click();
     const link = await page.evaluate<string>('navigator.clipboard.readText()');
-    expect(link).toMatch(/^http:.*\/dashboard\/share\/[\w-]{43}$/);
+    expect(link).toMatch(/^http:.*\/dashboard\/share\/a[\w-]{43}$/);
     expect(await dialog.locator('code').textContent()).toBe(link);
     const { shares } = await site.client.listRunShares({ params: { workspace_id, run_id } });
     expect(shares).toHaveLength(1);

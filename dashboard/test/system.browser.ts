@@ -86,7 +86,7 @@ describeSite(
       const { id: workspace_id } = (await site.client.getSession({})).workspace;
       const body = { email: 'link@example.com', role: 'member' as const };
       const { invite } = await site.client.createInvite({ params: { workspace_id }, body });
-      expect(invite.invite_url).toMatch(new RegExp(`^${site.at('/invites/')}[\\w-]{43}$`));
+      expect(invite.invite_url).toMatch(new RegExp(`^${site.at('/invites/')}a[\\w-]{43}$`));
       const page = await site.open('/login', { signedIn: false });
       await page.goto(invite.invite_url);
       await page.getByLabel('Your name').waitFor();

@@ -4,7 +4,7 @@ import type { BackgroundFunctionName } from '#core/api/background.ts';
 import { transportsSchema } from '#core/base/transports.ts';
 import type { FunctionName } from '#core/http/route.ts';
 import type { TableName } from '#core/ports/table-rules.ts';
-import { egressSettings, type Stage } from '../config.ts';
+import { memberSettings, type Stage } from '../config.ts';
 import { FUNCTIONS, type FunctionSpec, hasFunction, MAX_BODY_MB, type TableAccess, tablesOf } from '../functions.ts';
 import { PlatformFunction } from './platform-function.ts';
 
@@ -30,7 +30,7 @@ export function addSpecifiedFunction(
       PLATFORM_MAX_DIRECT_BODY_MB: String(MAX_BODY_MB),
       PLATFORM_RUN_RETENTION_DAYS: String(stage.runRetentionDays),
       ...stage.settings,
-      ...egressSettings(stage),
+      ...memberSettings(stage),
     },
   });
   for (const [name, access] of Object.entries(tablesOf(spec, stage))) {

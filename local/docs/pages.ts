@@ -56,7 +56,18 @@ export const PAGE_GROUPS: readonly PageGroup[] = [
   {
     label: 'Operate',
     pages: [
-      ...['self-host', 'sandbox', 'settings', 'operate', 'aws', 'deploy', 'first-account', 'cdk', 'multi-region'],
+      ...[
+        'self-host',
+        'sandbox',
+        'settings',
+        'operate',
+        'aws',
+        'deploy',
+        'first-account',
+        'cdk',
+        'multi-region',
+        'cells',
+      ],
       ...['secrets-on-aws', 'microvms', 'costs', 'scale'],
     ],
   },

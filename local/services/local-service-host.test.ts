@@ -116,7 +116,7 @@ describe.skipIf(problem !== undefined)('a service on this machine', () => {
     expect(answer.json().headers).not.toHaveProperty('cookie');
     expect(answer.headers).not.toHaveProperty('set-cookie');
     expect(answer.headers['content-security-policy']).toBe('sandbox');
-    const own = newServiceKey(order.id, Buffer.alloc(32, 7));
+    const own = newServiceKey('a', order.id, Buffer.alloc(32, 7));
     const basic = `Basic ${Buffer.from(`${own}:`).toString('base64')}`;
     for (const authorization of [`Bearer ${own}`, `bearer  ${own} `, basic, ['Bearer app', `Bearer ${own}`]]) {
       expect((await at('/', { authorization })).json().headers).not.toHaveProperty('authorization');

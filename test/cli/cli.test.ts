@@ -155,7 +155,7 @@ describe('signing in', () => {
     expect([hidden.status, hidden.stdout]).toEqual([5, '']);
     expect(JSON.parse(hidden.stderr).error.hint).toMatch(/terminal.*platform keys create/);
     const shown = await platform('open', { columns: 80, env: { DISPLAY: ':0' }, openUrl: (url) => opened.push(url) });
-    expect(shown.stdout.trim()).toMatch(/\/dashboard\/login#code=[\w-]{43}$/);
+    expect(shown.stdout.trim()).toMatch(/\/dashboard\/login#code=a[\w-]{43}$/);
     expect(opened).toEqual([shown.stdout.trim()]);
   });
 
@@ -474,7 +474,7 @@ describe('links to runs', () => {
     await client.callAgent({ params, body: {} });
     const [run] = (await client.listRuns({ params: { workspace_id }, query: { agent_name: 'shared' } })).runs;
     const made = await platform(`share create ${run!.id.slice(0, 8)} --days 3`);
-    expect(made.json).toMatchObject({ run_id: run!.id, url: expect.stringMatching(/\/dashboard\/share\/[\w-]{43}$/) });
+    expect(made.json).toMatchObject({ run_id: run!.id, url: expect.stringMatching(/\/dashboard\/share\/a[\w-]{43}$/) });
     expect(made.stderr).toContain(`Anyone who has the link can see run ${run!.id.slice(0, 8)} until `);
     const days = (Date.parse(made.json.expires_at) - Date.parse(made.json.created_at)) / (24 * 3600_000);
     expect(days).toBeCloseTo(3, 3);

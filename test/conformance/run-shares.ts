@@ -122,7 +122,7 @@ export function runSharesSuite(makeTables: (clock: Deps['clock']) => Promise<Tab
     expect(made).toMatchObject({ run_id: run.id, created_by: owner.userId, created_at: '2035-06-01T12:00:00.000Z' });
     expect(made.expires_at).toBe('2035-06-08T12:00:00.000Z');
     // 256 random bits.
-    expect(token).toMatch(/^[\w-]{43}$/);
+    expect(token).toMatch(/^a[\w-]{43}$/);
 
     const answers = [await open(token), await open(token, '/steps'), await open(token, '/events')];
     for (const { status, headers } of answers) {

@@ -24,9 +24,9 @@ const MADE_UP: readonly (readonly [pattern: RegExp, text: string])[] = [
   [/\b(cs_test|evt|ch|pi|re|dp|upl)_[0-9a-z_]{10,}/g, '$1_example'],
   [/\beyJ[\w+/=-]{40,}/g, 'example'],
   [/\bWyJ[\w+/=-]{20,}/g, 'example'],
-  [/(?<![\w-])[\w-]{43}(?![\w-])/g, 'example'],
+  [/(?<![\w-])[a-z]?[\w-]{43}(?![\w-])/g, 'example'],
   [/http:\/\/(127\.0\.0\.1|localhost):\d+/g, 'https://agents.example.org'],
-  [/http:\/\/([\w-]+)-[0-9a-f]{6}\.localhost:\d+/g, 'https://$1-000001.agents.example.org'],
+  [/http:\/\/([\w-]+)-[a-z]?[0-9a-f]{6}\.localhost:\d+/g, 'https://$1-000001.agents.example.org'],
   [/ Scripted error \d+\./g, ' The model is not available.'],
   [/\b1[789]\d{11}\b/g, String(FIRST_TIME)],
 ];

@@ -73,8 +73,11 @@ type Values = Record<string, { value: string; multiValue?: { value: string }[] }
 interface EdgeRequest {
   uri: string;
   headers: Values;
+  cookies: Values;
   statusCode?: number;
   body?: string | { data: string };
+  /** Host that the function has chosen instead of the origin's. */
+  host?: string;
 }
 
 export interface CloudFront {
@@ -86,6 +89,10 @@ export interface CloudFront {
 interface CloudFrontOptions {
   /** Address of the API, in place of its host name in the template. It serves the stage at its root. */
   readonly api: string;
+  /** Addresses of other hosts that functions may choose. @default - none */
+  readonly hosts?: Readonly<Record<string, string>>;
+  /** Contents of the functions' KeyValueStore. @default - none */
+  readonly keyValues?: ReadonlyMap<string, string>;
   /** Real milliseconds of a second of the origin's read timeout. @default 1000 */
   readonly secondMs?: number;
 }
@@ -159,7 +166,7 @@ class Distribution {
     if (method === 'GET' && hasBody) return fail(403, 'Bad request: a GET request must not have a body.');
     let edge: EdgeRequest;
     try {
-      edge = this.#atEdge(behavior, request);
+      edge = await this.#atEdge(behavior, request);
     } catch (error) {
       process.stderr.write(`cloudfront: the function failed: ${error}\n`);
       return fail(503, 'The CloudFront function returned an invalid value, or failed.');
@@ -194,12 +201,12 @@ class Distribution {
   }
 
   /** Runs the function of the behavior at the viewer's request. */
-  #atEdge({ FunctionAssociations = [] }: Behavior, request: IncomingMessage): EdgeRequest {
+  async #atEdge({ FunctionAssociations = [] }: Behavior, request: IncomingMessage): Promise<EdgeRequest> {
     const headers: Values = {};
     for (const [name, value] of Object.entries(request.headers)) {
       if (value !== undefined && name !== 'cookie') headers[name] = { value: [value].flat().join(',') };
     }
-    const edge: EdgeRequest = { uri: request.url!.split('?')[0]!, headers };
+    const edge: EdgeRequest = { uri: request.url!.split('?')[0]!, headers, cookies: cookiesOf(request) };
     for (const { EventType, FunctionARN } of FunctionAssociations) {
       if (EventType !== 'viewer-request') throw new Error(`the stand-in knows no functions at ${EventType}`);
       const id = FunctionARN.split('.')[0]!;
@@ -208,18 +215,36 @@ class Distribution {
         version: '1.0',
         context: { eventType: EventType, distributionDomainName: FRONT_NAME, requestId: randomUUID() },
         viewer: { ip: request.socket.remoteAddress },
-        request: { ...edge, method: request.method, querystring: {}, cookies: {} },
+        request: { ...edge, method: request.method, querystring: {} },
       };
-      const answer: EdgeRequest = runInNewContext(
-        `${properties.FunctionCode}\nhandler(event)`,
-        { event },
+      const code = String(properties.FunctionCode).replace("import cf from 'cloudfront';", '');
+      const answer: EdgeRequest = await runInNewContext(
+        `${code}\nhandler(event)`,
+        { event, cf: this.#helpersFor(edge) },
         { timeout: 1000 },
       );
       if (answer.statusCode !== undefined) return { ...answer, headers: answer.headers ?? {} };
       edge.uri = answer.uri;
       edge.headers = answer.headers;
+      edge.cookies = answer.cookies;
     }
     return edge;
+  }
+
+  /** The module `cloudfront`: docs.aws.amazon.com/AmazonCloudFront/latest/DeveloperGuide/functions-custom-methods.html. */
+  #helpersFor(edge: EdgeRequest) {
+    return {
+      kvs: () => ({
+        get: async (key: string) => {
+          const value = this.#options.keyValues?.get(key);
+          if (value === undefined) throw new Error('KeyNotFound');
+          return value;
+        },
+      }),
+      updateRequestOrigin({ domainName }: { domainName: string }) {
+        edge.host = domainName;
+      },
+    };
   }
 
   async #forward(call: {
@@ -237,17 +262,26 @@ class Distribution {
       throw new Error('the stand-in knows one request policy');
     const headers: Record<string, string> = {};
     for (const [name, { value }] of Object.entries(edge.headers)) if (!HOP_BY_HOP.test(name)) headers[name] = value;
-    if (request.headers.cookie !== undefined) headers.cookie = request.headers.cookie;
+    const cookies = Object.entries(edge.cookies).map(([name, { value }]) => `${name}=${value}`);
+    if (cookies.length > 0) headers.cookie = cookies.join('; ');
     const before = headers['x-forwarded-for'];
     headers['x-forwarded-for'] = [before, request.socket.remoteAddress].filter(Boolean).join(', ');
     headers.via = `2.0 ${FRONT_NAME} (CloudFront)`;
     headers['x-amz-cf-id'] = randomUUID();
-    headers.host = origin.DomainName;
+    headers.host = edge.host ?? origin.DomainName;
     for (const { HeaderName, HeaderValue } of origin.OriginCustomHeaders ?? [])
       headers[HeaderName.toLowerCase()] = HeaderValue;
     const silence = origin.CustomOriginConfig!.OriginReadTimeout * (this.#options.secondMs ?? 1000);
+    const { api, hosts = {} } = this.#options;
+    const address = hosts[headers.host] ?? api;
     for (let attempt = 1; ; attempt++) {
-      const { answered, late } = await this.#ask({ request, headers, url: edge.uri + query, silence, response });
+      const { answered, late } = await this.#ask({
+        request,
+        headers,
+        url: address + edge.uri + query,
+        silence,
+        response,
+      });
       if (answered === undefined) {
         if (response.destroyed || response.closed) return;
         if (isRead && attempt < ATTEMPTS) continue;
@@ -291,7 +325,7 @@ class Distribution {
   }): Promise<{ answered?: IncomingMessage; late: boolean }> {
     const { request, response, headers, url, silence } = call;
     const { promise, resolve } = Promise.withResolvers<{ answered?: IncomingMessage; late: boolean }>();
-    const sent = httpRequest(this.#options.api + url, { method: request.method, headers, agent: false });
+    const sent = httpRequest(url, { method: request.method, headers, agent: false });
     let late = false;
     sent.on('response', (answered) => {
       clearTimeout(timer);
@@ -385,6 +419,14 @@ class Distribution {
       .end(body);
   }
 }
+
+const cookiesOf = ({ headers: { cookie = '' } }: IncomingMessage): Values =>
+  Object.fromEntries(
+    cookie.split(/; */).flatMap((pair) => {
+      const [, name, value] = /^([^=]+)=(.*)$/.exec(pair) ?? [];
+      return name === undefined ? [] : [[name, { value: value! }]];
+    }),
+  );
 
 const page = (status: number, reason: string): string =>
   `<!DOCTYPE HTML><HTML><HEAD><TITLE>ERROR: The request could not be satisfied</TITLE></HEAD><BODY><H1>${status} ERROR</H1><P>${reason}</P></BODY></HTML>`;

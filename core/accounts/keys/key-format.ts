@@ -33,17 +33,19 @@ function base62(value: bigint, length: number): string {
 const checksum = (text: string): string => crc32(text).toString(36).padStart(CHECKSUM_LENGTH, '0');
 
 /**
- * Encodes a prefix, bytes in base 62, and a checksum: secret scanners and the platform recognize a key without a
- * lookup.
+ * Encodes a prefix, the letter of a cell, bytes in base 62, and a checksum: secret scanners, the platform, and whoever routes
+ * by the letter recognize a key without a lookup. A key without a letter is as old as the platform's first days.
  */
-export function encodeKey(prefix: string, bytes: Uint8Array): string {
-  const body = prefix + base62(BigInt(`0x${Buffer.from(bytes).toString('hex')}`), digitsFor(bytes.length));
+export function encodeKey(prefix: string, cell: string, bytes: Uint8Array): string {
+  const body = prefix + cell + base62(BigInt(`0x${Buffer.from(bytes).toString('hex')}`), digitsFor(bytes.length));
   return body + checksum(body);
 }
 
 /** Whether `text` has the format of a key with this prefix and number of bytes. The key need not exist. */
 export function isKeyOf(prefix: string, bytes: number, text: string): boolean {
-  if (text.length !== prefix.length + digitsFor(bytes) + CHECKSUM_LENGTH || !text.startsWith(prefix)) return false;
+  if (!text.startsWith(prefix)) return false;
+  const letters = text.length - prefix.length - digitsFor(bytes) - CHECKSUM_LENGTH;
+  if (letters !== 0 && !(letters === 1 && /[a-z]/.test(text.charAt(prefix.length)))) return false;
   const body = text.slice(0, -CHECKSUM_LENGTH);
   return /^[0-9A-Za-z]+$/.test(text.slice(prefix.length)) && checksum(body) === text.slice(-CHECKSUM_LENGTH);
 }
@@ -52,15 +54,16 @@ export function isKeyOf(prefix: string, bytes: number, text: string): boolean {
 export function decodeKey(prefix: string, bytes: number, text: string): Uint8Array | undefined {
   if (!isKeyOf(prefix, bytes, text)) return undefined;
   let value = 0n;
-  for (const digit of text.slice(prefix.length, -CHECKSUM_LENGTH)) {
+  for (const digit of text.slice(0, -CHECKSUM_LENGTH).slice(-digitsFor(bytes))) {
     value = value * 62n + BigInt(ALPHABET.indexOf(digit));
   }
   const hex = value.toString(16).padStart(bytes * 2, '0');
   return hex.length === bytes * 2 ? Buffer.from(hex, 'hex') : undefined;
 }
 
-/** Creates a user key: `sk_live_` and 256 random bits. */
-export const newKey = (ids: Pick<Ids, 'randomBytes'>): string => encodeKey(USER_PREFIX, ids.randomBytes(SECRET_BYTES));
+/** Creates a user key: `sk_live_`, the letter of the cell, and 256 random bits. */
+export const newKey = (ids: Pick<Ids, 'cell' | 'randomBytes'>): string =>
+  encodeKey(USER_PREFIX, ids.cell, ids.randomBytes(SECRET_BYTES));
 
 /** Whether `text` has the format and a valid checksum of a user key. */
 export const isKey = (text: string): boolean => isKeyOf(USER_PREFIX, SECRET_BYTES, text);

@@ -3,14 +3,14 @@ import { expect, test } from 'vitest';
 import { isKey, prefixOf } from '../keys/key-format.ts';
 import { isServiceKey, isStaticKey, newRunKey, newStaticKey, readRunKey } from './key-format.ts';
 
-const ids = (bytes: Uint8Array) => ({ uuid: () => '', randomBytes: () => bytes });
+const ids = (bytes: Uint8Array) => ({ cell: 'b', uuid: () => '', randomBytes: () => bytes });
 const secret = fc.uint8Array({ minLength: 32, maxLength: 32 });
 
 test('a run key contains its workspace and run', () => {
   fc.assert(
     fc.property(fc.uuid(), fc.uuid(), secret, (workspaceId, runId, bytes) => {
       const key = newRunKey(ids(bytes), { workspaceId, runId });
-      expect(key).toMatch(/^sk_agent_[0-9A-Za-z]{93}$/);
+      expect(key).toMatch(/^sk_agent_b[0-9A-Za-z]{93}$/);
       expect(readRunKey(key)).toEqual({ workspaceId, runId });
       expect([isServiceKey(key), isStaticKey(key), isKey(key)]).toEqual([true, false, false]);
     }),
@@ -21,7 +21,7 @@ test('a static key is not a run key', () => {
   fc.assert(
     fc.property(secret, (bytes) => {
       const key = newStaticKey(ids(bytes));
-      expect(key).toMatch(/^sk_agent_[0-9A-Za-z]{50}$/);
+      expect(key).toMatch(/^sk_agent_b[0-9A-Za-z]{50}$/);
       expect([isServiceKey(key), isStaticKey(key), isKey(key)]).toEqual([true, true, false]);
       expect(readRunKey(key)).toBeUndefined();
       expect(prefixOf(key)).toHaveLength(12);

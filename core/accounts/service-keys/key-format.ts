@@ -18,13 +18,14 @@ export interface RunKeyParts {
   readonly runId: string;
 }
 
-export function newRunKey(ids: Pick<Ids, 'randomBytes'>, { workspaceId, runId }: RunKeyParts): string {
-  return encodeKey(PREFIX, Buffer.concat([uuidBytes(workspaceId), uuidBytes(runId), ids.randomBytes(SECRET_BYTES)]));
+export function newRunKey(ids: Pick<Ids, 'cell' | 'randomBytes'>, { workspaceId, runId }: RunKeyParts): string {
+  const bytes = Buffer.concat([uuidBytes(workspaceId), uuidBytes(runId), ids.randomBytes(SECRET_BYTES)]);
+  return encodeKey(PREFIX, ids.cell, bytes);
 }
 
 /** @param secret 32 bytes. */
-export const newServiceKey = (serviceId: string, secret: Uint8Array): string =>
-  encodeKey(PREFIX, Buffer.concat([uuidBytes(serviceId), secret]));
+export const newServiceKey = (cell: string, serviceId: string, secret: Uint8Array): string =>
+  encodeKey(PREFIX, cell, Buffer.concat([uuidBytes(serviceId), secret]));
 
 /** Returns the service id in a key; `undefined` for any other text. */
 export function readServiceKey(text: string): string | undefined {
@@ -32,7 +33,8 @@ export function readServiceKey(text: string): string | undefined {
   return bytes && uuidOf(bytes.subarray(0, UUID_BYTES));
 }
 
-export const newStaticKey = (ids: Pick<Ids, 'randomBytes'>): string => encodeKey(PREFIX, ids.randomBytes(SECRET_BYTES));
+export const newStaticKey = (ids: Pick<Ids, 'cell' | 'randomBytes'>): string =>
+  encodeKey(PREFIX, ids.cell, ids.randomBytes(SECRET_BYTES));
 
 /** Returns the run id in a run key; `undefined` for any other text. Compare the key's hash with the hash in the run. */
 export function readRunKey(text: string): RunKeyParts | undefined {

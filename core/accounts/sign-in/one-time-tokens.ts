@@ -1,9 +1,9 @@
 import type { Json } from '#core/base/json.ts';
 import { epochSeconds } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
+import { newToken } from '#core/ports/ids.ts';
 import { absent, exists, type TransactOperation } from '#core/ports/table.ts';
 import { hashKey } from '../keys/key-format.ts';
-import { newToken } from './sessions.ts';
 
 /**
  * Short-lived secrets that work once. Counters table: `<kind>#<hash> / META` is the content that the secret stands for.

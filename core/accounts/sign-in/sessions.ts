@@ -1,5 +1,6 @@
 import { epochSeconds, isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
+import { newToken } from '#core/ports/ids.ts';
 import { absent, exists, type Item, queryAll } from '#core/ports/table.ts';
 import { hashKey } from '../keys/key-format.ts';
 import type { ApiKey } from '../keys/store.ts';
@@ -25,7 +26,6 @@ export interface Session {
 
 type SessionDeps = Pick<Deps, 'counters' | 'clock' | 'ids'>;
 
-const SECRET_BYTES = 32;
 const IDLE_MS = 12 * 3_600_000;
 const LONGEST_MS = 7 * 24 * 3_600_000;
 /** Resolution of `last_seen_at`: a busy session must not cost a write per request. */
@@ -46,9 +46,6 @@ const fromItem = (item: Item): Session => ({
   userAgent: (item.user_agent as string | undefined) ?? null,
   hash: item.hash as string,
 });
-
-/** Creates a random one-time identifier of 256 bits, which cannot be guessed. */
-export const newToken = (ids: Deps['ids']): string => Buffer.from(ids.randomBytes(SECRET_BYTES)).toString('base64url');
 
 /** Creates a session for a key. Its token goes into the cookie and is not stored. */
 export async function createSession(

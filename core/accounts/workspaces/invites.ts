@@ -2,6 +2,7 @@ import { PlatformError } from '#core/base/errors.ts';
 import type { Role, Workspace } from '#core/base/workspace.ts';
 import { epochSeconds, isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
+import { newToken } from '#core/ports/ids.ts';
 import { equals, type Item, queryAll, type TransactOperation } from '#core/ports/table.ts';
 import { hashKey } from '../keys/key-format.ts';
 import { newApiKey } from '../keys/store.ts';
@@ -32,7 +33,6 @@ export interface OpenInvite extends Invite {
 type InviteDeps = Pick<Deps, 'main' | 'clock' | 'ids'>;
 
 const VALID_SECONDS = 7 * 24 * 3600;
-const TOKEN_BYTES = 32;
 /** Bounds the e-mail that the owner of a workspace can send. */
 const MAX_PENDING = 100;
 const MAX_SLUG_ATTEMPTS = 5;
@@ -56,7 +56,7 @@ export async function createInvite(
   if (pending.length >= MAX_PENDING) {
     throw new PlatformError('CONFLICT', `${MAX_PENDING} invitations are pending: revoke some first.`);
   }
-  const token = Buffer.from(deps.ids.randomBytes(TOKEN_BYTES)).toString('base64url');
+  const token = newToken(deps.ids);
   const hash = hashKey(token);
   const now = deps.clock.now();
   const ttl = epochSeconds(now) + VALID_SECONDS;

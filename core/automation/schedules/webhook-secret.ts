@@ -1,9 +1,8 @@
 import { hash, timingSafeEqual } from 'node:crypto';
 import type { Deps } from '#core/ports/deps.ts';
-import type { Ids } from '#core/ports/ids.ts';
+import { type Ids, newToken } from '#core/ports/ids.ts';
 import type { Schedule } from './schedule.ts';
 
-const SECRET_BYTES = 32;
 const PREVIEW_LENGTH = 6;
 
 /** Creates a secret, which is shown once, and the members that the schedule stores for it. */
@@ -11,7 +10,7 @@ export function newWebhookSecret(ids: Ids): {
   secret: string;
   kept: Pick<Schedule, 'webhookSecretHash' | 'webhookSecretPreview'>;
 } {
-  const secret = Buffer.from(ids.randomBytes(SECRET_BYTES)).toString('base64url');
+  const secret = newToken(ids);
   const webhookSecretPreview = `${secret.slice(0, PREVIEW_LENGTH)}...`;
   return { secret, kept: { webhookSecretHash: hashOf(secret), webhookSecretPreview } };
 }

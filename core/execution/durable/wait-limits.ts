@@ -15,8 +15,8 @@ export async function addressOfEvent(
   run: Pick<Lease, 'workspaceId' | 'runId'>,
   { name, serviceKey, leftMs }: { readonly name: string; readonly serviceKey: string; readonly leftMs: number },
 ): Promise<string | undefined> {
-  const { callUrl, baseUrl = '' } = deps.config;
-  const token = eventToken(serviceKey, name);
+  const { callUrl, baseUrl = '', cell } = deps.config;
+  const token = cell + eventToken(serviceKey, name);
   if (!(await addEvent(deps, run, { name, token, latest: deps.clock.now() + leftMs }))) return undefined;
   return `${callUrl ?? baseUrl}/webhooks/events/${token}`;
 }

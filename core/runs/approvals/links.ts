@@ -1,9 +1,9 @@
 import { LINK } from '#core/accounts/audit/log.ts';
 import { hashKey } from '#core/accounts/keys/key-format.ts';
-import { newToken } from '#core/accounts/sign-in/sessions.ts';
 import { PlatformError } from '#core/base/errors.ts';
 import { epochSeconds, isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
+import { newToken } from '#core/ports/ids.ts';
 import { absent } from '#core/ports/table.ts';
 import { type Approval, approvalIdOf } from './approval.ts';
 import { countLink, findApproval } from './store.ts';

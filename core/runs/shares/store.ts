@@ -1,9 +1,9 @@
 import { hashKey } from '#core/accounts/keys/key-format.ts';
-import { newToken } from '#core/accounts/sign-in/sessions.ts';
 import { PlatformError } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
 import { epochSeconds, isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
+import { newToken } from '#core/ports/ids.ts';
 import { retryOnConflict } from '#core/ports/retry-on-conflict.ts';
 import { absent, equals, type TransactOperation } from '#core/ports/table.ts';
 import { hexOf, runExpiry } from '../items.ts';

@@ -14,7 +14,7 @@ export function identitySuite(target: () => Target): void {
       expect(created).toEqual({
         id: expect.stringMatching(UUID),
         name: 'laptop',
-        key: expect.stringMatching(/^sk_live_[0-9A-Za-z]{50}$/),
+        key: expect.stringMatching(/^sk_live_[a-z][0-9A-Za-z]{50}$/),
         prefix: created.key.slice(0, 12),
         scope: 'manage',
         workspace_id: null,

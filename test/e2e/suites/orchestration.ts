@@ -197,7 +197,7 @@ export function orchestrationSuite(target: () => Target, { python: hasPython }: 
         expect(env).toMatchObject({
           PLATFORM_ROOT_RUN_ID: root,
           PLATFORM_BILLING_ORG_ID: workspaceId,
-          PLATFORM_SERVICE_KEY: expect.stringMatching(/^sk_agent_\w{93}$/),
+          PLATFORM_SERVICE_KEY: expect.stringMatching(/^sk_agent_[a-z]\w{93}$/),
           PLATFORM_REQUEST_ID: expect.stringMatching(/^req_[0-9a-f]{32}$/),
         });
         expect(Number(env.PLATFORM_DEADLINE_MS)).toBeGreaterThan(before);
@@ -486,7 +486,7 @@ AgentClient().call_sync("shows-first/sleeper@v1", {})
       const keysOf = (id: string) => client.listServiceKeys({ params: { id } });
 
       test('are made with the first version that has dependencies, and start chains', async () => {
-        expect(topKey).toMatch(/^sk_agent_\w{50}$/);
+        expect(topKey).toMatch(/^sk_agent_[a-z]\w{50}$/);
         const [agent] = (await client.listAgents({})).filter(({ name }) => name === 'top');
         const { keys } = await keysOf(agent!.id);
         expect(keys).toEqual([

@@ -40,7 +40,7 @@ export function signInSuite(target: () => Target): void {
       expect(page.headers.get('content-security-policy')).toContain("default-src 'none'");
       expect(page.body).toContain('a test');
       const agreed = await call('POST', '/auth/cli', form({ state, answer: 'agree', api_key: key }));
-      const [, token] = /<code class="token"[^>]*>([\w-]{43})</.exec(agreed.body)!;
+      const [, token] = /<code class="token"[^>]*>([a-z][\w-]{43})</.exec(agreed.body)!;
       const given = expectOk(await call('POST', '/auth/cli-exchange', { json: { token } }));
       expect(given).toMatchObject({ org_id: workspaceId, org_slug: 'sign-in-cli' });
       expectOk(await call('GET', '/org', { key: given.api_key }));

@@ -51,7 +51,7 @@ export function webhooksSuite(target: () => Target): void {
     async function makeHook(body: Record<string, unknown> = {}): Promise<Hook> {
       const made = await api('POST', '', { agent: 'hooks/reader', schedule_type: 'webhook', ...body });
       const { id, webhook_url: url } = expectOk(made, 201).schedule;
-      expect(url).toMatch(new RegExp(`/webhooks/${id}/[A-Za-z0-9_-]{43}$`));
+      expect(url).toMatch(new RegExp(`/webhooks/${id}/[a-z][A-Za-z0-9_-]{43}$`));
       return { id, url };
     }
     /** Sends a request without a content type unless given. */

@@ -1,9 +1,9 @@
 import { hash } from 'node:crypto';
 import type { Deps } from '#core/ports/deps.ts';
+import { newToken } from '#core/ports/ids.ts';
 import type { SignInAttempt } from '#core/ports/sign-in-provider.ts';
 import { hashKey } from '../../keys/key-format.ts';
 import { consumeToken, newSecret } from '../one-time-tokens.ts';
-import { newToken } from '../sessions.ts';
 
 /**
  * Pending sign-ins at the provider. Each works once, for ten minutes, in the browser that began it. The
