@@ -184,6 +184,9 @@ export class LazyVault implements Vault {
   async openDataKey(workspaceId: string, sealed: string): Promise<Uint8Array> {
     return (await this.#load()).openDataKey(workspaceId, sealed);
   }
+  async sealDataKey(workspaceId: string, key: Uint8Array): Promise<string> {
+    return (await this.#load()).sealDataKey(workspaceId, key);
+  }
 }
 
 /** See {@link LazyBlobs}. */

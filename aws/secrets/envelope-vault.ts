@@ -112,6 +112,10 @@ export class EnvelopeVault implements Vault {
     return this.#props.dataKeys.openDataKey(workspaceId, sealed);
   }
 
+  async sealDataKey(workspaceId: string, key: Uint8Array): Promise<string> {
+    return this.#props.dataKeys.sealDataKey(workspaceId, key);
+  }
+
   /** Throws {@link VaultDamagedError}. */
   async find(workspaceId: string): Promise<Found> {
     assertWorkspaceId(workspaceId);

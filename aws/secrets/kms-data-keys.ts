@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto';
-import { DecryptCommand, GenerateDataKeyCommand, KMSClient } from '@aws-sdk/client-kms';
+import { DecryptCommand, EncryptCommand, GenerateDataKeyCommand, KMSClient } from '@aws-sdk/client-kms';
 import {
   assertWorkspaceId,
   type DataKey,
@@ -64,6 +64,14 @@ export class KmsDataKeys implements DataKeys {
     } catch (cause) {
       throw isUnreadable(cause) ? new DataKeyError(workspaceId, { cause }) : cause;
     }
+  }
+
+  async sealDataKey(workspaceId: string, key: Uint8Array): Promise<string> {
+    const { client, key: KeyId } = this.#props;
+    const EncryptionContext = this.#contextOf(workspaceId);
+    const command = new EncryptCommand({ KeyId, Plaintext: key, EncryptionContext });
+    const { CiphertextBlob } = await client.send(command, requestLimit());
+    return sealedOf(CiphertextBlob!);
   }
 
   #contextOf(workspaceId: string): Record<string, string> {

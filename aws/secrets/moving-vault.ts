@@ -68,6 +68,10 @@ export class MovingVault implements Vault {
     return this.#props.envelopes.openDataKey(workspaceId, sealed);
   }
 
+  sealDataKey(workspaceId: string, key: Uint8Array): Promise<string> {
+    return this.#props.envelopes.sealDataKey(workspaceId, key);
+  }
+
   /** Moves the vault of a workspace to the place recorded for the stage. Returns whether it was elsewhere. */
   async move(workspaceId: string): Promise<boolean> {
     const { place } = await placeOf(this.#props.main);

@@ -134,6 +134,10 @@ export class SecretsManagerVault implements Vault {
     return (await this.#props.dataKeys()).openDataKey(workspaceId, sealed);
   }
 
+  async sealDataKey(workspaceId: string, key: Uint8Array): Promise<string> {
+    return (await this.#props.dataKeys()).sealDataKey(workspaceId, key);
+  }
+
   /** `change` returns the same map if nothing changes. */
   async #change(workspaceId: string, change: (values: VaultValues) => VaultValues): Promise<void> {
     await this.withLock(workspaceId, async () => {

@@ -1,3 +1,4 @@
+import { checkStays } from '#core/accounts/workspaces/moving.ts';
 import { membershipOf } from '#core/accounts/workspaces/store.ts';
 import type { Caller } from '#core/base/caller.ts';
 import { PlatformError } from '#core/base/errors.ts';
@@ -67,6 +68,7 @@ async function findSource(deps: PublishDeps, caller: Caller, id: string): Promis
 async function findTarget(deps: PublishDeps, caller: Caller, workspaceId: string | undefined): Promise<Workspace> {
   const target = workspaceId === undefined ? caller : await membershipOf(deps, caller, workspaceId);
   if (target === undefined) throw new PlatformError('FORBIDDEN', 'You are not a member of the target workspace.');
+  checkStays(target.workspace, 'change');
   if (target.role !== 'owner') {
     throw new PlatformError(
       'FORBIDDEN',

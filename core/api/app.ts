@@ -6,6 +6,7 @@ import { callsAboutLeft } from '#core/accounts/limits/admission.ts';
 import { rejectIfExhausted } from '#core/accounts/limits/cpu-budget.ts';
 import { type LimitError, type RateLimit, rateLimitHeaders } from '#core/accounts/limits/rate-limit.ts';
 import { sessionCookieOf } from '#core/accounts/sign-in/own-pages.ts';
+import { checkStays, type Use } from '#core/accounts/workspaces/moving.ts';
 import type { Caller } from '#core/base/caller.ts';
 import { type ErrorCode, isHostBusy, isPlatformError, PlatformError } from '#core/base/errors.ts';
 import type { Workspace } from '#core/base/workspace.ts';
@@ -145,6 +146,7 @@ async function serve(
 ): Promise<HttpResponse> {
   const receivedAt = deps.clock.now();
   const caller = await identify(deps, route, request.headers, exchange.params.workspace_id, exchange);
+  if (caller?.workspace.move !== undefined) checkStays(caller.workspace, useOf(route, caller));
   if (route.admits && caller) await rejectIfExhausted(deps, caller.workspace);
   const showLeft = caller && (() => showCallsLeft(deps, caller.workspace, exchange));
   const shown = route.admits ? undefined : showLeft?.();
@@ -161,6 +163,11 @@ async function serve(
   if (route.admits && !limitIn(failure) && !(LIMIT_HEADER in exchange.responseHeaders)) await showLeft?.();
   if (answer === undefined) throw failure;
   return encode(route, answer, exchange.responseHeaders);
+}
+
+function useOf({ method, changes }: Route, { agent }: Caller): Use {
+  if (method === 'GET' || changes !== undefined) return 'read';
+  return agent?.kind === 'run' ? 'run' : 'change';
 }
 
 /** Parses and authorizes a request, and calls its handler. */

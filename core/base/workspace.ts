@@ -19,6 +19,22 @@ export interface Workspace {
   readonly traceContent?: TraceContentSetting;
   /** Who may decide what its runs ask. Absent: `members`. */
   readonly approvers?: Approvers;
+  /** How far it is on its way to another cell, or from one. Absent: it stays. */
+  readonly move?: WorkspaceMove;
+}
+
+export interface WorkspaceMove {
+  /**
+   * `draining`: nothing begins, and what has begun may end. `frozen`: nothing changes. `moved`: it is in the other cell.
+   * `arriving`: it comes from another cell, and nothing works yet.
+   */
+  readonly state: 'draining' | 'frozen' | 'moved' | 'arriving';
+  /** Letter of the other cell. */
+  readonly cell: string;
+  /** Address of the other cell's API. */
+  readonly address?: string;
+  /** Unique for each move. */
+  readonly id: string;
 }
 
 /** Who may decide: all members, which owners are, too, or owners only. */

@@ -1,7 +1,8 @@
 import type { Deps } from '#core/ports/deps.ts';
 import { signingVaultOf } from '#core/ports/vault.ts';
 
-const VAULT_NAME = 'outbound-signing';
+/** Name of the value in the vault. */
+export const SIGNING_NAME = 'outbound-signing';
 const SECRET_BYTES = 32;
 /** How long a replaced secret still signs in addition to its successor, so that receivers can switch. */
 const PREVIOUS_VALID_MS = 24 * 3_600_000;
@@ -27,7 +28,7 @@ export async function rotateSigningSecret(
   const secret = `whsec_${Buffer.from(deps.ids.randomBytes(SECRET_BYTES)).toString('base64')}`;
   const previous = before && { secret: before.current, until: deps.clock.now() + PREVIOUS_VALID_MS };
   const next: SigningSecrets = { current: secret, previous };
-  await deps.vault.write(signingVaultOf(workspaceId), VAULT_NAME, JSON.stringify(next));
+  await deps.vault.write(signingVaultOf(workspaceId), SIGNING_NAME, JSON.stringify(next));
   return { secret, previousUntil: previous?.until ?? null };
 }
 
@@ -57,6 +58,6 @@ export async function messageHeaders(
 }
 
 async function readSecrets({ vault }: Pick<Deps, 'vault'>, workspaceId: string): Promise<SigningSecrets | undefined> {
-  const { [VAULT_NAME]: kept } = await vault.read(signingVaultOf(workspaceId), [VAULT_NAME]);
+  const { [SIGNING_NAME]: kept } = await vault.read(signingVaultOf(workspaceId), [SIGNING_NAME]);
   return kept === undefined ? undefined : JSON.parse(kept);
 }

@@ -28,10 +28,15 @@ export interface Vault {
    * belongs to another workspace.
    */
   openDataKey(workspaceId: string, sealed: string): Promise<Uint8Array>;
+  /**
+   * Seals a key of 32 bytes that another vault made, as {@link Vault.newDataKey} seals its own. Only a move of a workspace
+   * needs it: on AWS no function may.
+   */
+  sealDataKey(workspaceId: string, key: Uint8Array): Promise<string>;
 }
 
 /** The part of a {@link Vault} that makes and opens data keys. */
-export type DataKeys = Pick<Vault, 'newDataKey' | 'openDataKey'>;
+export type DataKeys = Pick<Vault, 'newDataKey' | 'openDataKey' | 'sealDataKey'>;
 
 /** A key that encrypts data of one workspace outside the vault. */
 export interface DataKey {

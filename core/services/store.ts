@@ -1,4 +1,5 @@
 import type { UseReader } from '#core/accounts/resources/quota.ts';
+import { checkNotMoving } from '#core/accounts/workspaces/moving.ts';
 import { timelineIndex } from '#core/accounts/workspaces/timeline.ts';
 import { putEndpoint, removeEndpoint } from '#core/agents/service-endpoints.ts';
 import { epochSeconds, isoTime } from '#core/ports/clock.ts';
@@ -113,6 +114,7 @@ export class ServiceStore {
     const changed = await retryOnConflict(clock, `service ${id}`, async () => {
       const item = isId(id) ? await main.get(this.#key(id)) : undefined;
       if (item === undefined) return null;
+      checkNotMoving(item);
       const before = serviceFrom(item);
       const change = decide(before);
       if (change === undefined) return null;

@@ -18,6 +18,7 @@ import {
   newSealedDataKey,
   openSealedDataKey,
   seal,
+  sealedDataKey,
   unseal,
   type VaultKey,
   VaultKeyError,
@@ -81,6 +82,12 @@ export class FileVault implements Vault {
     if (key === undefined) throw this.#missing('data keys');
     this.#key ??= Promise.resolve(key);
     return openSealedDataKey(key, workspaceId, sealed);
+  }
+
+  /** Throws {@link VaultKeyError}. */
+  async sealDataKey(workspaceId: string, key: Uint8Array): Promise<string> {
+    assertWorkspaceId(workspaceId);
+    return sealedDataKey(await this.#openKey(), workspaceId, key);
   }
 
   /** Runs changes one after another, each on the result of the previous one. */

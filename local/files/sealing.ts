@@ -68,8 +68,11 @@ export function checkKeyId(sealed: Buffer, key: VaultKey): void {
 
 export function newSealedDataKey(vaultKey: VaultKey, workspaceId: string): DataKey {
   const key = randomBytes(KEY_BYTES);
-  return { key, sealed: encodeSealedKey(seal(key, vaultKey, 'data-key', workspaceId)) };
+  return { key, sealed: sealedDataKey(vaultKey, workspaceId, key) };
 }
+
+export const sealedDataKey = (vaultKey: VaultKey, workspaceId: string, key: Uint8Array): string =>
+  encodeSealedKey(seal(key, vaultKey, 'data-key', workspaceId));
 
 /** Throws {@link DataKeyError}. */
 export function openSealedDataKey(vaultKey: VaultKey, workspaceId: string, sealed: string): Uint8Array {

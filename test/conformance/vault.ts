@@ -118,6 +118,16 @@ export function vaultConformance(open: () => Promise<() => Vault>): void {
     expect(await vault.read(id, ['data-key'])).toEqual({});
   });
 
+  test('seals a data key of another vault as its own', async () => {
+    const [id, other] = [workspace(), workspace()];
+    const key = crypto.getRandomValues(new Uint8Array(32));
+    const sealed = await vault.sealDataKey(id, key);
+    expect(sealed).toMatch(/^[\w-]{40,1000}$/);
+    expect(Buffer.from(await anotherProcess().openDataKey(id, sealed)).equals(key)).toBe(true);
+    await expect(vault.openDataKey(other, sealed)).rejects.toMatchObject({ code: 'DATA_KEY' });
+    await expect(vault.sealDataKey('../x', key)).rejects.toThrow('workspace id');
+  });
+
   test('opens no data key of another workspace', async () => {
     const [one, other] = [workspace(), workspace()];
     const { sealed } = await vault.newDataKey(one);

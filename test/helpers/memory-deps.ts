@@ -22,6 +22,7 @@ import { ProcessRunSignals } from '#core/ports/run-signals.ts';
 import { endlessSpace } from '#core/ports/space.ts';
 import { type ClockTimers, clockTimers } from '#local/clock-timers.ts';
 import { openDatabase } from '#local/database/database.ts';
+import { SqliteScan } from '#local/database/sqlite-scan.ts';
 import { FileVault } from '#local/files/file-vault.ts';
 import { FolderBlobs } from '#local/files/folder-blobs.ts';
 import { ManualClock } from './manual-clock.ts';
@@ -38,6 +39,8 @@ export interface MemoryDeps extends AllDeps {
   readonly clock: ManualClock;
   readonly timers: ClockTimers;
   readonly lines: LogLine[];
+  /** For moves of workspaces. */
+  readonly scan: SqliteScan;
 }
 
 /** Creates the local adapters with a manual clock, without server and sandbox; they are removed after the test. */
@@ -61,6 +64,7 @@ export function memoryDeps(settings: Partial<Config> = {}, clock = new ManualClo
   const deps: MemoryDeps = {
     config,
     ...memoryTables(clock, { database, log }),
+    scan: new SqliteScan(database, clock),
     blobs: new FolderBlobs(join(folder, 'blobs')),
     space: endlessSpace,
     uploadForms: { create: () => Promise.reject(new Error('there are no upload forms in this test')) },

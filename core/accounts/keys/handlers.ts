@@ -2,6 +2,7 @@ import { PlatformError } from '#core/base/errors.ts';
 import type { Handlers } from '#core/http/route.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
+import { checkStays } from '../workspaces/moving.ts';
 import { findPersonalWorkspace, membershipOf } from '../workspaces/store.ts';
 import { limitsForNewKey } from './limits.ts';
 import { keysOf } from './own-keys.ts';
@@ -28,8 +29,12 @@ export const keyHandlers = (deps: Pick<Deps, 'main' | 'clock' | 'ids'>): Handler
     const { name, scope, workspace_id: workspaceId, expires_at } = body;
     const expiresAt = expires_at === undefined ? undefined : isoTime(Date.parse(expires_at));
     const limits = limitsForNewKey(caller, { scope, workspaceId, expiresAt }, deps.clock.now());
-    if (workspaceId !== undefined && (await membershipOf(deps, caller, workspaceId)) === undefined) {
-      throw new PlatformError('FORBIDDEN', `You are not a member of a workspace with the id "${workspaceId}".`);
+    if (workspaceId !== undefined) {
+      const membership = await membershipOf(deps, caller, workspaceId);
+      if (membership === undefined) {
+        throw new PlatformError('FORBIDDEN', `You are not a member of a workspace with the id "${workspaceId}".`);
+      }
+      checkStays(membership.workspace, 'change');
     }
     const personalWorkspace = await findPersonalWorkspace(deps, caller.userId);
     const { key, record, operations } = newApiKey(deps, { userId: caller.userId, personalWorkspace }, name, limits);

@@ -8,6 +8,7 @@ import { hashKey } from '../keys/key-format.ts';
 import { newApiKey } from '../keys/store.ts';
 import { inviteEmailItem, userEmailItem } from './emails.ts';
 import { addMember } from './members.ts';
+import { checkStays } from './moving.ts';
 import { slugFrom } from './slug.ts';
 import { findWorkspace, newUserOperations } from './store.ts';
 
@@ -98,7 +99,10 @@ export async function findInvite(deps: Pick<Deps, 'main'>, hash: string): Promis
       deps.main.get(inviteKey(workspaceId, found!.email as string)),
       findWorkspace(deps, workspaceId),
     ]);
-    if (item?.hash === hash && workspace) return { ...fromItem(item), workspace, hash };
+    if (item?.hash === hash && workspace) {
+      checkStays(workspace, 'change');
+      return { ...fromItem(item), workspace, hash };
+    }
   }
   return undefined;
 }

@@ -1,7 +1,14 @@
 import type { Caller } from '#core/base/caller.ts';
 import type { Json } from '#core/base/json.ts';
 import type { PlanName } from '#core/base/plans.ts';
-import type { AnnouncedRuns, Approvers, Role, TraceContentSetting, Workspace } from '#core/base/workspace.ts';
+import type {
+  AnnouncedRuns,
+  Approvers,
+  Role,
+  TraceContentSetting,
+  Workspace,
+  WorkspaceMove,
+} from '#core/base/workspace.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { absent, exists, type Item, queryAll, type Table, type TransactOperation } from '#core/ports/table.ts';
 
@@ -46,6 +53,7 @@ export function workspaceFrom(item: { readonly [member: string]: Json | undefine
     ...(typeof item.destinations === 'string' && { destinations: item.destinations as AnnouncedRuns }),
     ...(item.trace_content !== undefined && { traceContent: item.trace_content as TraceContentSetting }),
     ...(item.approvers !== undefined && { approvers: item.approvers as Approvers }),
+    ...(item.move !== undefined && { move: item.move as unknown as WorkspaceMove }),
   };
 }
 
@@ -72,7 +80,9 @@ export async function membershipOf(
   workspaceId: string,
 ): Promise<Membership | undefined> {
   if (limits?.workspaceId !== undefined && limits.workspaceId !== workspaceId) return undefined;
-  return findMembership(deps, userId, workspaceId);
+  const membership = await findMembership(deps, userId, workspaceId);
+  if (membership?.workspace.move?.state === 'moved') return undefined;
+  return membership;
 }
 
 const membershipFrom = (member: Item): Membership => ({
@@ -179,6 +189,7 @@ export const workspaceMembers = ({
   destinations,
   traceContent,
   approvers,
+  move,
 }: Workspace) => ({
   id,
   slug,
@@ -191,6 +202,7 @@ export const workspaceMembers = ({
   ...(destinations && { destinations }),
   ...(traceContent !== undefined && { trace_content: traceContent }),
   ...(approvers !== undefined && { approvers }),
+  ...(move !== undefined && { move: { ...move } }),
 });
 
 /** Returns the item of a membership, accepted at `acceptedAt`. */

@@ -7,7 +7,7 @@ import type { TableName } from '#core/ports/table-rules.ts';
  * - `copy`: the other cell gets the same item.
  * - `reseal`: the same, but the data key in it is opened here and sealed with the vault of the other cell.
  * - `person`: members of the workspace are users in both cells afterwards (`people.ts`).
- * - `blob`: the other cell counts anew who holds a blob.
+ * - `blob`: the other cell adds the holders of a blob that moves.
  * - `drop`: the other cell does not get it.
  */
 export type Fate = 'copy' | 'reseal' | 'person' | 'blob' | 'drop';
@@ -120,7 +120,7 @@ const RUNS: readonly Row[] = [
   ['WS#<ws>#APPROVALS#*', '*', 'copy'],
   ['WS#<ws>#SHARES', '*', 'copy'],
   ['WS#<ws>#BULK', '*', 'copy'],
-  ['LEASE#*', '*', 'copy', { ...named, ...marked }],
+  ['LEASE#*', '*', 'copy', named],
   ['APPROVAL_LINK#*', 'META', 'copy', named],
   ['EVENT#*', 'META', 'copy', named],
   ['SHARE#*', 'META', 'copy', named],
@@ -177,8 +177,46 @@ function patternOf(layout: string): RegExp {
 
 const PATTERNS = KINDS.map((kind) => ({ kind, pk: patternOf(kind.pk), sk: patternOf(kind.sk) }));
 
+/** Index partitions of a workspace or an agent, and the public ones: readers list them. */
+const READERS = /^(WS#|AGENT#|PUBLIC$)/;
+
+const isWorkIndex = (partition: string | undefined): boolean => partition !== undefined && !READERS.test(partition);
+
+/** Whether background work of all workspaces finds the item by an index. */
+export const isWork = ({ gsi1pk, gsi2pk }: Item): boolean => isWorkIndex(gsi1pk) || isWorkIndex(gsi2pk);
+
+/** Returns the partitions with items of a `parent`, which an item of the workspace names. */
+export function partitionsOf({ table, pk: layout }: Kind, item: Item): Partition[] {
+  switch (`${table} ${layout}`) {
+    case 'main SCHEDULE#*':
+      return item.sk === 'META'
+        ? [
+            ['main', item.pk],
+            ['counters', `${item.pk}#TRIGGERS`],
+          ]
+        : [];
+    case 'main SERVICE#*':
+      return [['main', item.pk]];
+    case 'main WS#<ws>#SERVICES':
+      return [['main', `SERVICE_LABEL#${(item.service as { label?: string }).label}`]];
+    case 'main AGENT#*':
+      return [['runs', `AGENT_RUNS#${item.pk.slice('AGENT#'.length)}`]];
+    case 'runs WS#<ws>#RUN#*': {
+      const { budgets = [] } = (item.context ?? {}) as { budgets?: readonly { id: string }[] };
+      return budgets.map(({ id }) => ['counters', `BUDGET#${id}`]);
+    }
+    default:
+      return [];
+  }
+}
+
+export type Partition = readonly [table: TableName, pk: string];
+
 /** Returns the kind of an item, and the id of the workspace in its key; `undefined` for an item of no kind. */
-export function kindOf(table: TableName, { pk, sk }: Pick<Item, 'pk' | 'sk'>): { kind: Kind; inKey?: string } | undefined {
+export function kindOf(
+  table: TableName,
+  { pk, sk }: Pick<Item, 'pk' | 'sk'>,
+): { kind: Kind; inKey?: string } | undefined {
   for (const { kind, ...pattern } of PATTERNS) {
     if (kind.table !== table) continue;
     const found = pattern.pk.exec(pk);

@@ -1,4 +1,5 @@
 import type { UseReader } from '#core/accounts/resources/quota.ts';
+import { checkNotMoving } from '#core/accounts/workspaces/moving.ts';
 import { timelineIndex } from '#core/accounts/workspaces/timeline.ts';
 import { epochSeconds, isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
@@ -170,6 +171,7 @@ export class ScheduleStore {
       const item = known ?? (await main.get(scheduleKey(this.#workspaceId, id)));
       known = undefined;
       if (item === undefined) return null;
+      checkNotMoving(item);
       const before = scheduleFrom(item);
       const change = await decide(before);
       if (change === undefined) return null;

@@ -1,3 +1,4 @@
+import { refuseMoving } from '#core/accounts/workspaces/moving.ts';
 import { PlatformError } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
 import { MAX_CALL_MS } from '#core/base/time-limits.ts';
@@ -96,6 +97,7 @@ async function findWebhook(deps: Deps, { scheduleId, secret }: WebhookCall) {
       hint: 'The URL is shown when the schedule is created or its URL is rotated; the previous URL then stops working.',
     });
   }
+  if (found.item.moving === true) await refuseMoving(deps, found.schedule.workspaceId);
   return found;
 }
 

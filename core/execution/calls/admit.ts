@@ -1,5 +1,6 @@
 import { admit } from '#core/accounts/limits/admission.ts';
 import type { RateLimit } from '#core/accounts/limits/rate-limit.ts';
+import { checkStays } from '#core/accounts/workspaces/moving.ts';
 import { PlatformError } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
 import { takeBudgetPlace } from '#core/billing/budgets/admission.ts';
@@ -102,6 +103,7 @@ export async function takePlaces(deps: Deps, call: PreparedCall): Promise<Omit<A
   await checkSpace(deps);
   const { agent, workspace, runId, deadline } = call;
   const isTop = call.lineage.parentRunId === undefined;
+  checkStays(workspace, isTop ? 'change' : 'run');
   // Sub-calls of an admitted run are not checked, so that the run can complete.
   const priceCents = priceFor(agent, workspace);
   const budget = isTop ? await takeBudgetPlace(deps, workspace, { runId, agent, priceCents, deadline }) : undefined;

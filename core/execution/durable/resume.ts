@@ -73,8 +73,14 @@ export async function resumeRun(deps: Deps, { runId }: RunJob): Promise<void> {
   if (lease !== undefined) await takeUp(deps, lease, { isFree: false });
 }
 
+/** Whether the workspace of a run moves to another cell, or has moved: no process then takes up its runs. */
+async function moves(deps: Deps, { workspaceId }: Lease): Promise<boolean> {
+  return (await findWorkspace(deps, workspaceId))?.move !== undefined;
+}
+
 /** Begins a run whose time has come. Returns its rest. */
 async function takeUpWaiting(deps: Deps, free: Lease, { isFree }: { readonly isFree: boolean }) {
+  if (await moves(deps, free)) return undefined;
   const head = await deps.runs.get(headKey(free.workspaceId, free.runId));
   if (head?.status === 'queued') return beginWaiting(deps, free, head, { isFree });
   await endLease(deps, free.runId);
@@ -83,7 +89,8 @@ async function takeUpWaiting(deps: Deps, free: Lease, { isFree }: { readonly isF
 
 async function takeUp(deps: Deps, free: Lease, { isFree }: { readonly isFree: boolean }): Promise<void> {
   const { workspaceId, runId } = free;
-  const head = await deps.runs.get(headKey(workspaceId, runId));
+  const [head, isAway] = await Promise.all([deps.runs.get(headKey(workspaceId, runId)), moves(deps, free)]);
+  if (isAway) return;
   const isWaiting = head !== undefined && isPaused(head);
   if (head?.status === 'queued' && !isWaiting) return (await beginWaiting(deps, free, head, { isFree }))?.end();
   // Its process died before it wrote the record, or after it wrote the end.

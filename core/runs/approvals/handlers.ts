@@ -14,7 +14,7 @@ import { approvalsOfRun, findApproval, listApprovals, matches } from './store.ts
 
 type ApprovalHandlers = Handlers<typeof approvalRoutes>;
 
-export function approvalHandlers(deps: DecideDeps & Pick<Deps, 'ids'>): ApprovalHandlers {
+export function approvalHandlers(deps: DecideDeps & Pick<Deps, 'ids' | 'main'>): ApprovalHandlers {
   /** Throws NOT_FOUND. */
   async function find(workspaceId: string, id: string): Promise<Approval> {
     const parts = partsOf(id);

@@ -2,6 +2,7 @@ import type * as z from 'zod';
 import { audited, LINK } from '#core/accounts/audit/log.ts';
 import { isFromOwnPage } from '#core/accounts/sign-in/own-pages.ts';
 import { answerPage, type PageAnswer, wantsHtml } from '#core/accounts/sign-in/page-answers.ts';
+import { checkStays } from '#core/accounts/workspaces/moving.ts';
 import { findWorkspace } from '#core/accounts/workspaces/store.ts';
 import { hasCode, httpStatusOf, isPlatformError, PlatformError } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
@@ -39,6 +40,7 @@ export function approvalLinkHandlers(deps: LinkDeps): Handlers<typeof approvalLi
     const { workspaceId } = approval;
     const workspace = await findWorkspace(deps, workspaceId);
     if (workspace === undefined) throw closed(approval);
+    checkStays(workspace, 'change');
     const subject = { workspaceId, operation: 'decideByLink', audit: AUDIT, by: { userId: LINK } };
     const params = { approval_id: approvalIdOf(approval) };
     const change = { params, body: sent, requestUuid, address };

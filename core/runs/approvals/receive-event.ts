@@ -1,7 +1,10 @@
 import { isDeepStrictEqual } from 'node:util';
+import { checkStays } from '#core/accounts/workspaces/moving.ts';
+import { findWorkspace } from '#core/accounts/workspaces/store.ts';
 import { PlatformError } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
 import { hasEnded } from '#core/base/run-kinds.ts';
+import type { Deps } from '#core/ports/deps.ts';
 import { RunStore } from '../store.ts';
 import { type DecideDeps, settle } from './decide.ts';
 import { eventAt, findEvent, type HappenedEvent, recordEvent } from './events.ts';
@@ -13,7 +16,11 @@ import { approvalsOfRun } from './store.ts';
  *
  * Throws NOT_FOUND for an unknown token; CONFLICT if the event happened with another payload, or if the run has ended.
  */
-export async function receiveEvent(deps: DecideDeps, token: string, payload: Json): Promise<{ waiting: boolean }> {
+export async function receiveEvent(
+  deps: DecideDeps & Pick<Deps, 'main'>,
+  token: string,
+  payload: Json,
+): Promise<{ waiting: boolean }> {
   const target = await eventAt(deps, token);
   if (target === undefined) {
     throw new PlatformError('NOT_FOUND', 'No run waits at this address.', {
@@ -21,6 +28,8 @@ export async function receiveEvent(deps: DecideDeps, token: string, payload: Jso
     });
   }
   const { run: place, name } = target;
+  const workspace = await findWorkspace(deps, place.workspaceId);
+  if (workspace !== undefined) checkStays(workspace, 'change');
   const before = (await findEvent(deps, place, name))?.happened;
   if (before !== undefined) checkIsSame(before, name, payload);
   const run = await new RunStore(deps, place.workspaceId).find(place.runId);

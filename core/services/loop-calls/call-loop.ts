@@ -1,4 +1,5 @@
 import { chargeIfRejected } from '#core/accounts/limits/cpu-budget.ts';
+import { checkStays } from '#core/accounts/workspaces/moving.ts';
 import { findWorkspace } from '#core/accounts/workspaces/store.ts';
 import { findAnyVersion } from '#core/agents/store.ts';
 import { PlatformError } from '#core/base/errors.ts';
@@ -36,6 +37,7 @@ export async function callLoop(
   );
   const workspace = await findWorkspace(deps, service.workspaceId);
   if (workspace === undefined) throw new Error(`workspace ${service.workspaceId} has a service but no record`);
+  checkStays(workspace, 'change');
   const call = await chargeIfRejected(deps, workspace, () => callOf(deps, service, workspace, incoming));
   const { 'idempotency-key': key } = headers;
   // Prevents collisions between keys of external callers and those of the workspace: headers cannot contain NUL.

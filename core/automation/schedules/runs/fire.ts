@@ -1,3 +1,4 @@
+import { isMoving } from '#core/accounts/workspaces/moving.ts';
 import { SCHEDULE_WINDOW_MS } from '#core/base/time-limits.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
@@ -45,7 +46,7 @@ export async function fireDue(
   const until = scheduledFor - now <= MAX_SKEW_MS ? Math.max(now, scheduledFor) : now;
   const runId = deps.ids.uuid();
   let run: OpenScheduleRun | undefined;
-  const changed = await new ScheduleStore(deps, workspaceId).change(
+  const change = new ScheduleStore(deps, workspaceId).change(
     scheduleId,
     async (schedule) => {
       const taken = await takeDueMinutes(deps, schedule, { until, runId });
@@ -54,6 +55,11 @@ export async function fireDue(
     },
     item,
   );
+  // Its minutes are due in the other cell, when the workspace works there.
+  const changed = await change.catch((error) => {
+    if (!isMoving(error)) throw error;
+    return undefined;
+  });
   onTaken?.();
   if (changed && run) {
     await executeRun(deps, changed, run, { waitUntil: run.scheduledFor! + SCHEDULE_WINDOW_MS, onStarted });
