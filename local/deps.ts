@@ -13,6 +13,7 @@ import type { AllDeps } from '#core/ports/deps.ts';
 import { noMail } from '#core/ports/mail.ts';
 import { ProcessRunSignals } from '#core/ports/run-signals.ts';
 import type { Sandbox } from '#core/ports/sandbox.ts';
+import type { Scan } from '#core/ports/scan.ts';
 import { lazySignInProvider, type SignInProvider } from '#core/ports/sign-in-provider.ts';
 import { endsRun } from '#core/runs/usage/ended-run.ts';
 import { applyServices } from '#core/services/apply.ts';
@@ -27,6 +28,7 @@ import { type ClockTimers, clockTimers } from './clock-timers.ts';
 import type { LocalConfig } from './config.ts';
 import { openDatabase } from './database/database.ts';
 import { LocalFeed } from './database/local-feed.ts';
+import { SqliteScan } from './database/sqlite-scan.ts';
 import { SqliteTable } from './database/sqlite-table.ts';
 import { FileVault } from './files/file-vault.ts';
 import { FolderBlobs } from './files/folder-blobs.ts';
@@ -66,6 +68,8 @@ export interface LocalDeps extends AllDeps {
   readonly timers: ClockTimers;
   readonly serviceHost: LocalServiceHost;
   readonly hostState: LocalState;
+  /** For moves of workspaces. */
+  readonly scan: Scan;
   /** Present if no Stripe key is configured. */
   readonly scriptedStripe?: ScriptedStripeServer;
   /** Ends streams that only watch and would never end by themselves. */
@@ -165,6 +169,7 @@ export async function localDeps(config: LocalConfig, listening: Gateway): Promis
     ),
     serviceHost,
     hostState,
+    scan: new SqliteScan(database, clock),
     endedRuns: feed,
     onRunEnd: (run) => hostState.countRun(run),
     onRunsOverdue: (count) => hostState.noteOverdueRuns(count),

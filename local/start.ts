@@ -12,6 +12,7 @@ import { COMMAND } from './command.ts';
 import { type LocalConfig, parseLocalConfig } from './config.ts';
 import { EXAMPLES_FOLDER, KEY_HINT, listExamples, publishExamples } from './demo/examples.ts';
 import { type LocalDeps, localDeps } from './deps.ts';
+import { isComplete, isMoveAction, MOVE_OPTIONS, MOVE_OPTIONS_HELP, moveWorkspace } from './moves.ts';
 import { findOllama, ollamaLine } from './ollama.ts';
 import { startLocalServer } from './server.ts';
 
@@ -26,9 +27,14 @@ Options:
   --new-key       create another API key of the owner, print it and exit
   --set-plan SLUG=PLAN         set the plan of a workspace (free, pro, team, enterprise) and exit
   --grant-credits SLUG=CENTS   add credits to a workspace and exit
+  --move ACTION [SLUG]         move a workspace to or from another data folder and exit (docs/cells.md):
+                               export, import, close, open, cancel, forget
   --help          show this
 
-Stop the platform before you use --new-key, --set-plan or --grant-credits.
+Options of --move:
+${MOVE_OPTIONS_HELP}
+
+Stop the platform before you use --new-key, --set-plan, --grant-credits or --move.
 
 Settings are environment variables, such as PLATFORM_PORT and PLATFORM_DATA: see docs/settings.md.
 `;
@@ -39,8 +45,11 @@ const say = (line: string): void => {
 
 function options() {
   try {
-    const { values } = parseArgs({
+    const { values, positionals } = parseArgs({
+      allowPositionals: true,
       options: {
+        ...MOVE_OPTIONS,
+        move: { type: 'string' },
         help: { type: 'boolean', default: false },
         'new-key': { type: 'boolean', default: false },
         'set-plan': { type: 'string' },
@@ -49,14 +58,18 @@ function options() {
         child: { type: 'boolean', default: false },
       },
     });
-    return values;
+    const [workspace, ...others] = positionals;
+    const { move } = values;
+    const isMove = isMoveAction(move) && others.length === 0 && isComplete(move, workspace, values);
+    if (move === undefined ? positionals.length > 0 : !isMove) throw new Error('This is no command');
+    return { ...values, workspace, move: isMoveAction(move) ? move : undefined };
   } catch (error) {
     throw new Error(`${(error as Error).message.split('. To specify')[0]}\n\n${HELP}`);
   }
 }
 
 /** Runs an operator's command on the data of a stopped platform and prints its result. */
-async function operate(config: LocalConfig, order: (deps: Deps) => Promise<string>): Promise<void> {
+async function operate(config: LocalConfig, order: (deps: LocalDeps) => Promise<string>): Promise<void> {
   const deps = await localDeps({ ...config, sandboxPrestart: 0 }, config);
   try {
     say(await order(deps));
@@ -151,11 +164,17 @@ try {
     // The only code that reads the environment of a local host.
     // biome-ignore lint/style/noProcessEnv: see above.
     const config = parseLocalConfig(process.env);
-    const { 'new-key': wantsKey, 'set-plan': plan, 'grant-credits': credits } = flags;
+    const { 'new-key': wantsKey, 'set-plan': plan, 'grant-credits': credits, move, workspace } = flags;
     if (wantsKey) await operate(config, newKey);
     if (plan !== undefined) await operate(config, (deps) => setPlanOf(deps, plan));
     if (credits !== undefined) await operate(config, (deps) => grantCreditsTo(deps, credits));
-    if (!wantsKey && plan === undefined && credits === undefined) {
+    if (move !== undefined) {
+      await operate(config, async (deps) => {
+        await moveWorkspace({ ...deps, say, settleMs: 0 }, move, workspace, flags);
+        return `Done: ${move}.`;
+      });
+    }
+    if (!wantsKey && plan === undefined && credits === undefined && move === undefined) {
       await start(config, !flags['no-examples'], flags.child);
     }
   }

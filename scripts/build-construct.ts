@@ -49,6 +49,7 @@ export async function buildConstruct(): Promise<void> {
     entryPoints: {
       'owner-key': join(ROOT, 'scripts/package-owner-key.ts'),
       secrets: join(ROOT, 'scripts/package-secrets.ts'),
+      workspace: join(ROOT, 'scripts/package-workspace.ts'),
       writers: join(ROOT, 'scripts/package-writers.ts'),
     },
     outdir: DIST,

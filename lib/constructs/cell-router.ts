@@ -52,6 +52,13 @@ export interface CellRouterProps {
   /** Letter of the cell for requests that name no other: the oldest one. */
   readonly firstCell: string;
   /**
+   * Whether workspaces have moved between the cells: the directory then has hashes of keys and tokens that still have the
+   * letter of their old cell, and each of them is looked up.
+   *
+   * @default false
+   */
+  readonly hasMoved?: boolean | undefined;
+  /**
    * Custom domain; its certificate is in us-east-1.
    *
    * @default - a name of CloudFront
@@ -71,10 +78,10 @@ export interface CellRouterProps {
  */
 export class CellRouter extends Construct {
   readonly distribution: Distribution;
-  /** The directory: slugs of orgs -> letters of their cells. */
+  /** The directory: slugs of orgs, and hashes of moved keys and tokens -> letters of their cells. */
   readonly directory: KeyValueStore;
 
-  constructor(scope: Construct, id: string, { cells, firstCell, domain }: CellRouterProps) {
+  constructor(scope: Construct, id: string, { cells, firstCell, hasMoved = false, domain }: CellRouterProps) {
     super(scope, id);
     const problems = problemsOf(cells, firstCell);
     if (problems.length > 0)
@@ -82,7 +89,7 @@ export class CellRouter extends Construct {
     const first = cells[firstCell]!;
     this.directory = new KeyValueStore(this, 'Directory', { comment: 'Orgs and the letters of their cells' });
     const route = new EdgeFunction(this, 'Route', {
-      code: FunctionCode.fromInline(routeOf(cells, firstCell)),
+      code: FunctionCode.fromInline(routeOf(cells, firstCell, hasMoved)),
       runtime: FunctionRuntime.JS_2_0,
       keyValueStore: this.directory,
     });
@@ -154,22 +161,26 @@ const TOKEN_LENGTHS = '43,44';
  * about the viewer without its own front's token, so those of the viewer are removed. Cookies are, too: people sign in
  * at the address of their cell, and no other cell may see the session.
  */
-const routeOf = (cells: CellRouterProps['cells'], firstCell: string): string => `import cf from 'cloudfront';
+const routeOf = (cells: CellRouterProps['cells'], firstCell: string, hasMoved: boolean): string => `${
+  hasMoved ? "import crypto from 'crypto';\n" : ''
+}import cf from 'cloudfront';
 const CELLS = ${JSON.stringify(cells)};
-const KEY = /^[Bb]earer +sk_(?:live|agent)_([a-z])(?:${KEY_LENGTHS.map((length) => `[0-9A-Za-z]{${length}}`).join('|')})$/;
-const TOKEN = /^\\/(?:webhooks\\/[\\w-]+|invites|auth\\/approvals|public\\/shares)\\/([a-z])[\\w-]{${TOKEN_LENGTHS}}(?:\\/|$)/;
+const KEY = /^[Bb]earer +(sk_(?:live|agent)_([a-z])(?:${KEY_LENGTHS.map((length) => `[0-9A-Za-z]{${length}}`).join('|')}))$/;
+const TOKEN = /^\\/(?:webhooks\\/[\\w-]+|invites|auth\\/approvals|public\\/shares)\\/(([a-z])[\\w-]{${TOKEN_LENGTHS}})(?:\\/|$)/;
 const ORG = /^\\/(?:public\\/agents\\/)?([a-z0-9][a-z0-9-]{0,49})\\/[^/]+\\/[^/]/;
+async function listed(name, otherwise) {
+  try {
+    return await cf.kvs().get(name);
+  } catch (error) {
+    return otherwise;
+  }
+}
 async function letterOf(request) {
   const authorization = request.headers.authorization ? request.headers.authorization.value : '';
   const named = KEY.exec(authorization) || TOKEN.exec(request.uri);
-  if (named) return named[1];
+  if (named) return ${hasMoved ? "listed(crypto.createHash('sha256').update(named[1]).digest('hex'), named[2])" : 'named[2]'};
   const org = ORG.exec(request.uri);
-  if (!org) return '${firstCell}';
-  try {
-    return await cf.kvs().get(org[1]);
-  } catch (error) {
-    return '${firstCell}';
-  }
+  return org ? listed(org[1], '${firstCell}') : '${firstCell}';
 }
 async function handler(event) {
   const request = event.request;

@@ -140,6 +140,12 @@ export const NOT_RUN: readonly { readonly page: string; readonly begins: string;
   ].map((begins) => ({ page: 'docs/first-account.md', begins, reason: 'needs an AWS account' })),
   { page: 'docs/operate.md', begins: 'aws events list-targets', reason: 'needs an AWS account' },
   { page: 'docs/operate.md', begins: 'id=$(aws cloudfront list-distributions', reason: 'needs an AWS account' },
+  ...['store=<ARN', 'npm run aws:workspace -- export', 'for file in ../acme-move-directory'].map((begins) => ({
+    page: 'docs/cells.md',
+    begins,
+    reason: 'needs an AWS account',
+  })),
+  { page: 'docs/cells.md', begins: 'PLATFORM_DATA=one npm start', reason: 'needs platforms that are stopped' },
   { page: 'docs/limits.md', begins: 'npm start -- --set-plan', reason: 'needs a platform that is stopped' },
   { page: 'docs/limits.md', begins: 'npm run aws:workspace', reason: 'needs an AWS account' },
   { page: 'docs/limits.md', begins: 'npm start -- --grant-credits', reason: 'needs a platform that is stopped' },

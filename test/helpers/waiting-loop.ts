@@ -40,11 +40,16 @@ export const PAY = {
 const { plans } = parseConfig({ PLATFORM_PLANS: '{"enterprise": {"waiting_runs": 10}}' });
 
 /** A durable loop of one workspace with a scripted model, in processes that begin, leave and take up. */
-export async function waitingLoop(agent: object, turns: readonly (readonly Call[])[], settings: Partial<Config> = {}) {
+export async function waitingLoop(
+  agent: object,
+  turns: readonly (readonly Call[])[],
+  settings: Partial<Config> = {},
+  owner = 'asker',
+) {
   const deps = memoryDeps({ plans, ...settings });
   const paid: string[] = [];
   const asked: (readonly LlmMessage[])[] = [];
-  const user = await addUser(deps, 'asker');
+  const user = await addUser(deps, owner);
   const { key, slug, workspaceId } = user;
   const begin = (life: Life = IMMORTAL) =>
     processOn(deps, { life }, (death) => ({

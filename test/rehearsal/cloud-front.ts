@@ -1,4 +1,4 @@
-import { randomUUID } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { createServer, request as httpRequest, type IncomingMessage, type ServerResponse } from 'node:http';
@@ -217,10 +217,10 @@ class Distribution {
         viewer: { ip: request.socket.remoteAddress },
         request: { ...edge, method: request.method, querystring: {} },
       };
-      const code = String(properties.FunctionCode).replace("import cf from 'cloudfront';", '');
+      const code = String(properties.FunctionCode).replace(/^import (?:cf|crypto) from '(?:cloudfront|crypto)';$/gm, '');
       const answer: EdgeRequest = await runInNewContext(
         `${code}\nhandler(event)`,
-        { event, cf: this.#helpersFor(edge) },
+        { event, crypto: { createHash }, cf: this.#helpersFor(edge) },
         { timeout: 1000 },
       );
       if (answer.statusCode !== undefined) return { ...answer, headers: answer.headers ?? {} };

@@ -108,6 +108,10 @@ interface RehearsalOptions {
   readonly hasPrograms?: boolean;
   /** Name of the stage. */
   readonly name?: string;
+  /** Letter of its cell. @default a */
+  readonly cell?: string;
+  /** Where its secrets are. @default envelope with MicroVMs, else Secrets Manager */
+  readonly secrets?: 'secrets-manager' | 'envelope';
   /** What serves calls. @default functions */
   readonly calls?: 'functions' | 'web';
   /** Functions with compile caches. @default - none, because making them is slow */
@@ -160,6 +164,8 @@ export async function startRehearsal(
     hasFront = false,
     hasPrograms = false,
     name = NAMES[sandbox],
+    cell = 'a',
+    secrets: secretsIn = sandbox === 'microvm' ? 'envelope' : 'secrets-manager',
     cached = [],
   }: RehearsalOptions = {},
 ): Promise<Rehearsal> {
@@ -203,7 +209,8 @@ export async function startRehearsal(
     },
     egressPorts: [5432],
     calls: callsOn,
-    secrets: sandbox === 'microvm' ? 'envelope' : 'secrets-manager',
+    secrets: secretsIn,
+    cell,
     sandbox: { ...hosted[sandbox], ...(hasPrograms && { lambda: { acknowledges: PROGRAM_RISKS } }) },
     // With 50 percent, few requests are enough to meet both versions.
     release: { percent: 50 },

@@ -4,7 +4,7 @@ import { App, Stack, Validations } from 'aws-cdk-lib';
 import { AwsSolutionsChecks } from 'cdk-nag';
 import { afterAll, describe, expect, test } from 'vitest';
 import { parseAwsConfig } from '#aws/config.ts';
-import { newKey } from '#core/accounts/keys/key-format.ts';
+import { hashKey, newKey } from '#core/accounts/keys/key-format.ts';
 import { newRunKey, newServiceKey, newStaticKey } from '#core/accounts/service-keys/key-format.ts';
 import { FRONT_HEADER, FRONT_HOST_HEADER, VIEWER_HEADER } from '#core/http/front-headers.ts';
 import { FUNCTION_NAMES } from '#core/http/route.ts';
@@ -37,7 +37,13 @@ function synthesised(props: CellRouterProps) {
 const { template, assembly } = synthesised(PROPS);
 
 /** Starts the router before two servers that tell what they received. */
-async function startEchoes(props = PROPS) {
+async function startEchoes(
+  props = PROPS,
+  keyValues = new Map([
+    ['bravo', 'b'],
+    ['gone', 'z'],
+  ]),
+) {
   const servers = await Promise.all(
     Object.keys(HOSTS).map(async (letter) => {
       const server = createServer(({ url, headers }, response) => {
@@ -51,10 +57,7 @@ async function startEchoes(props = PROPS) {
   const front = await startCloudFront(props === PROPS ? assembly : synthesised(props).assembly, {
     api: 'http://127.0.0.1:9',
     hosts: { [HOSTS.a]: servers[0]!.url, [HOSTS.b]: servers[1]!.url },
-    keyValues: new Map([
-      ['bravo', 'b'],
-      ['gone', 'z'],
-    ]),
+    keyValues,
   });
   afterAll(async () => {
     await front.close();
@@ -145,6 +148,20 @@ describe('the router', () => {
     for (const name of ['cookie', ...Object.keys(forged)]) expect(atB.headers).not.toHaveProperty(name);
   });
 
+  test('finds keys and tokens of a workspace that has moved in the directory', async () => {
+    const [key, token] = [newKey(ids.a), newToken(ids.a)];
+    const keyValues = new Map([key, token].map((each) => [hashKey(each), 'b']));
+    const send = await startEchoes({ ...PROPS, hasMoved: true }, keyValues);
+    const cell = async (path: string, bearer?: string) =>
+      (await send(path, bearer === undefined ? {} : { authorization: `Bearer ${bearer}` })).letter;
+    expect(await cell('/agents', key)).toBe('b');
+    expect(await cell(`/webhooks/${uuid}/${token}`)).toBe('b');
+    expect(await cell('/agents', newKey(ids.a))).toBe('a');
+    expect(await cell('/agents', newKey(ids.b))).toBe('b');
+    expect(await cell(`/webhooks/${uuid}/${newToken(ids.a)}`)).toBe('a');
+    expect(await cell('/acme/bot/v1/run')).toBe('a');
+  });
+
   test('adds the path of a cell behind the host of API Gateway', async () => {
     const send = await startEchoes({ ...PROPS, cells: { ...PROPS.cells, b: { host: HOSTS.b, path: '/prod' } } });
     const atB = await send('/agents?limit=1', { authorization: `Bearer ${newKey(ids.b)}` });
@@ -178,7 +195,7 @@ test('the distribution keeps nothing, accepts every method, and reads one direct
 test('all cells fit into the function', () => {
   const cell = { host: HOSTS.b, path: '/production', frontToken: crypto.randomUUID() };
   const cells = Object.fromEntries([...'abcdefghijklmnopqrstuvwxyz'].map((letter) => [letter, cell]));
-  const code = only(synthesised({ firstCell: 'a', cells }).template, 'AWS::CloudFront::Function').FunctionCode;
+  const code = only(synthesised({ firstCell: 'a', cells, hasMoved: true }).template, 'AWS::CloudFront::Function').FunctionCode;
   expect(Buffer.byteLength(code)).toBeLessThan(10_240);
 });
 

@@ -83,6 +83,7 @@ test('the packed construct has everything that it deploys, and no more', async (
         'dist/types/lib/props.d.ts',
         'dist/deployed.zst',
         'dist/owner-key.mjs',
+        'dist/workspace.mjs',
         'dist/writers.mjs',
         'dist/dashboard/index.html',
         'dist/runner/Dockerfile',

@@ -78,10 +78,16 @@ export async function revokeInvite(deps: InviteDeps, workspaceId: string, id: st
   return (await deps.main.delete(inviteKey(workspaceId, invite.email), equals('id', id))).ok;
 }
 
-/** Finds the invitation of a token. Throws NOT_FOUND if it is unknown, used, revoked, replaced or expired. */
+/**
+ * Finds the invitation of a token. Throws NOT_FOUND if it is unknown, used, revoked, replaced or expired, and like
+ * {@link checkStays} for a workspace that moves to another cell.
+ */
 export async function openInvite(deps: InviteDeps, token: string): Promise<OpenInvite> {
-  const invite = await findInvite(deps, hashKey(token));
-  if (invite) return invite;
+  const invite = await readInvite(deps, hashKey(token));
+  if (invite) {
+    checkStays(invite.workspace, 'change');
+    return invite;
+  }
   throw new PlatformError(
     'NOT_FOUND',
     'This invitation does not exist, was used or revoked, or is older than seven days.',
@@ -89,9 +95,15 @@ export async function openInvite(deps: InviteDeps, token: string): Promise<OpenI
 }
 
 /**
- * Finds the pending invitation with this hash of its token; `undefined` if it does not exist or is no longer pending.
+ * Finds the pending invitation with this hash of its token; `undefined` if it does not exist, is no longer pending, or its
+ * workspace moves to another cell.
  */
 export async function findInvite(deps: Pick<Deps, 'main'>, hash: string): Promise<OpenInvite | undefined> {
+  const invite = await readInvite(deps, hash);
+  return invite?.workspace.move === undefined ? invite : undefined;
+}
+
+async function readInvite(deps: Pick<Deps, 'main'>, hash: string): Promise<OpenInvite | undefined> {
   const found = await deps.main.get(tokenKey(hash));
   const workspaceId = found?.workspace_id as string | undefined;
   if (workspaceId !== undefined) {
@@ -99,10 +111,7 @@ export async function findInvite(deps: Pick<Deps, 'main'>, hash: string): Promis
       deps.main.get(inviteKey(workspaceId, found!.email as string)),
       findWorkspace(deps, workspaceId),
     ]);
-    if (item?.hash === hash && workspace) {
-      checkStays(workspace, 'change');
-      return { ...fromItem(item), workspace, hash };
-    }
+    if (item?.hash === hash && workspace) return { ...fromItem(item), workspace, hash };
   }
   return undefined;
 }

@@ -1,4 +1,5 @@
 import { PlatformError } from '#core/base/errors.ts';
+import type { Json } from '#core/base/json.ts';
 import type { Workspace } from '#core/base/workspace.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import type { Item } from '#core/ports/table.ts';
@@ -29,6 +30,21 @@ export function checkStays({ slug, move }: Pick<Workspace, 'slug' | 'move'>, use
   if (state === 'arriving' || (use !== 'read' && !(use === 'run' && state === 'draining'))) throw movingError(slug);
 }
 
+/** Keys of indexes. */
+export const INDEX_KEYS = ['gsi1pk', 'gsi1sk', 'gsi2pk', 'gsi2sk'] as const;
+
+/** Returns an item as it replaces one that is parked: in no index, until its workspace works again. */
+export function keepParked(before: Item, after: Item): Item {
+  if (before.moving !== true) return after;
+  const parked: Record<string, Json> = {};
+  const rest = { ...after };
+  for (const name of INDEX_KEYS) {
+    if (after[name] !== undefined) parked[name] = after[name];
+    delete rest[name];
+  }
+  return { ...rest, moving: true, parked };
+}
+
 /** Throws RATE_LIMITED for an item that is marked because its workspace moves. */
 export function checkNotMoving(item: Item): void {
   if (item.moving === true) throw movingError();
@@ -41,17 +57,9 @@ export async function refuseMoving(deps: Pick<Deps, 'main'>, workspaceId: string
   throw movingError();
 }
 
-/** A request that has to wait until its workspace is in the other cell. */
-class MovingError extends PlatformError {
-  readonly isMoving = true;
-}
-
-export const isMoving = (error: unknown): boolean =>
-  typeof error === 'object' && error !== null && (error as Partial<MovingError>).isMoving === true;
-
 function movingError(slug?: string): PlatformError {
   const name = slug === undefined ? 'This workspace' : `The workspace "${slug}"`;
-  return new MovingError('RATE_LIMITED', `${name} moves to another cell, which takes some minutes: try again.`, {
+  return new PlatformError('RATE_LIMITED', `${name} moves to another cell, which takes some minutes: try again.`, {
     suggested_wait_time: WAIT_SECONDS,
   });
 }

@@ -173,7 +173,7 @@ export const workspaceRoutes = defineRoutes([
         how_to_accept: z.string(),
       }),
     },
-    errors: ['NOT_FOUND'],
+    errors: ['NOT_FOUND', 'FORBIDDEN'],
   },
   {
     operationId: 'acceptInvite',
@@ -203,7 +203,7 @@ export const workspaceRoutes = defineRoutes([
         api_key: z.string().describe('The key itself. Only this answer shows it.'),
       }),
     },
-    errors: ['NOT_FOUND', 'CONFLICT'],
+    errors: ['NOT_FOUND', 'CONFLICT', 'FORBIDDEN'],
   },
   {
     operationId: 'getOrg',

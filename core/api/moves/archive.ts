@@ -23,7 +23,7 @@ export interface Manifest {
 }
 
 /** Steps of a move that are done, in their order. */
-export type Step = 'imported' | 'closed';
+type Step = 'imported' | 'closed';
 
 /** The files of a move are damaged, incomplete, or of another key. */
 export class ArchiveError extends Error {

@@ -80,6 +80,7 @@ function movedItem(layout: string, item: Item): Item {
   if (layout === 'WS#<ws>#SERVICES' && item.service !== undefined) {
     return { ...item, service: unhosted(item.service as unknown as Service) as unknown as Item['service'] };
   }
+  if (layout === 'WS#<ws>#SERVED#*') return { ...item, address: null };
   if (layout === 'WS#<ws>#RUN#*') return lostRun(withoutMark(item));
   return item;
 }
@@ -119,12 +120,13 @@ async function blobsOf(deps: MoveDeps, { kind, item }: OwnItem): Promise<string[
   return [bundle, layer].filter((each) => each !== undefined);
 }
 
-const fileOf = (key: string): string => `blobs/${createHash('sha256').update(key).digest('hex')}`;
+const fileOf = (moveId: string, key: string): string =>
+  `blobs/${moveId}/${createHash('sha256').update(key).digest('hex')}`;
 
 async function copyBlob(deps: MoveDeps, archive: Archive, moveId: string, key: string) {
   const content = await deps.blobs.stream(key);
   if (content === undefined) return undefined;
-  const file = fileOf(key);
+  const file = fileOf(moveId, key);
   // Nothing has changed since the export that was interrupted.
   if (await archive.has(file)) await content[Symbol.asyncIterator]().return?.();
   else await archive.write(moveId, file, content);

@@ -1,11 +1,13 @@
 import { workspaceKey } from '#core/accounts/workspaces/store.ts';
+import { scheduleFrom } from '#core/automation/schedules/items.ts';
+import { adjustTimers } from '#core/automation/schedules/timing/timers.ts';
 import type { Workspace, WorkspaceMove } from '#core/base/workspace.ts';
 import { findNamed } from '#core/billing/operator/operate.ts';
 import type { AllDeps } from '#core/ports/deps.ts';
-import { absent, allOf, exists, queryAll } from '#core/ports/table.ts';
+import { absent, allOf, exists, type Item, queryAll } from '#core/ports/table.ts';
 import { findLease } from '#core/runs/leases.ts';
 import { openRunsOf } from '#core/runs/lookup.ts';
-import { paused, resumed } from '#core/services/state.ts';
+import { isDue, paused, resumed } from '#core/services/state.ts';
 import { ServiceStore } from '#core/services/store.ts';
 import { markMove } from './mark.ts';
 import type { TableDeps } from './own-items.ts';
@@ -22,7 +24,7 @@ export type MoveDeps = TableDeps &
     readonly settleMs: number;
   };
 
-export interface FreezeOptions {
+interface FreezeOptions {
   /** Letter of the other cell. */
   readonly to: string;
   /** Address of the other cell's API, for the error of the old one. */
@@ -48,8 +50,26 @@ export async function freeze(deps: MoveDeps, name: string, options: FreezeOption
   const workspace = await findNamed(deps, name);
   const { id } = workspace;
   const begun = moveFrom(deps, workspace, options);
-  if (begun.state === 'frozen') return workspace;
-  deps.say(`Freezing the workspace "${workspace.slug}": nothing begins there from now on.`);
+  if (begun.state === 'draining') await drain(deps, workspace, begun, options);
+  const frozen = (await markMove(deps, id, { ...begun, state: 'frozen' }))!;
+  for (;;) {
+    await settled(deps);
+    const { parked, changed } = await parkAll(deps, id);
+    if (parked === 0 && changed === 0) break;
+  }
+  await deps.endedRuns?.settle();
+  deps.say(`The workspace "${workspace.slug}" is frozen.`);
+  return frozen;
+}
+
+/** Lets nothing begin any more, and waits until what has begun is over. */
+async function drain(
+  deps: MoveDeps,
+  { id, slug }: Workspace,
+  begun: WorkspaceMove,
+  options: FreezeOptions,
+): Promise<void> {
+  deps.say(`Freezing the workspace "${slug}": nothing begins there from now on.`);
   await markMove(deps, id, begun);
   await noteRunningServices(deps, id);
   await stopSchedules(deps, id);
@@ -58,15 +78,6 @@ export async function freeze(deps: MoveDeps, name: string, options: FreezeOption
   await settled(deps);
   await markMove(deps, id, begun);
   await untilIdle(deps, id, options);
-  const frozen = (await markMove(deps, id, { ...begun, state: 'frozen' }))!;
-  for (;;) {
-    const { parked, changed } = await parkAll(deps, id);
-    await settled(deps);
-    if (parked === 0 && changed === 0) break;
-  }
-  await deps.endedRuns?.settle();
-  deps.say(`The workspace "${workspace.slug}" is frozen.`);
-  return frozen;
 }
 
 function moveFrom({ ids, config }: MoveDeps, { slug, move }: Workspace, { to, address }: FreezeOptions): WorkspaceMove {
@@ -82,6 +93,7 @@ export async function unfreeze(deps: MoveDeps, workspaceId: string): Promise<Wor
   const workspace = await markMove(deps, workspaceId, undefined);
   if (workspace === undefined) throw new Error(`There is no workspace ${workspaceId}.`);
   await unparkAll(deps, workspaceId);
+  for await (const item of schedulesOf(deps, workspaceId)) await adjustTimers(deps, undefined, scheduleFrom(item));
   await startServices(deps, workspaceId);
   return workspace;
 }
@@ -128,10 +140,15 @@ async function startServices(deps: MoveDeps, workspaceId: string): Promise<void>
 
 /** Parks the schedules, so that no minute is claimed that could not run. */
 async function stopSchedules(deps: MoveDeps, workspaceId: string): Promise<void> {
-  const pk = `WS#${workspaceId}#SCHEDULES`;
-  for await (const item of queryAll(deps.main, { pk, limit: 1000 })) {
-    if (item.sk !== 'COUNT' && item.moving !== true) await park(deps, { table: 'main', item });
+  for await (const item of schedulesOf(deps, workspaceId)) {
+    if (item.moving !== true) await park(deps, { table: 'main', item });
+    await adjustTimers(deps, scheduleFrom(item), undefined);
   }
+}
+
+async function* schedulesOf({ main }: MoveDeps, workspaceId: string): AsyncGenerator<Item> {
+  const items = queryAll(main, { pk: `WS#${workspaceId}#SCHEDULES`, limit: 1000 });
+  for await (const item of items) if (item.sk !== 'COUNT') yield item;
 }
 
 async function untilIdle(deps: MoveDeps, workspaceId: string, { waitMs, loseRuns }: FreezeOptions): Promise<void> {
@@ -142,20 +159,23 @@ async function untilIdle(deps: MoveDeps, workspaceId: string, { waitMs, loseRuns
     if (count === 0) return;
     if (deps.clock.now() >= until) {
       if (loseRuns) {
-        deps.say(`${count} runs have not ended, and are lost.`);
+        deps.say(`${count} runs or services have not ended. The runs are lost.`);
         return;
       }
       throw new Error(
-        `${count} runs have not ended. Repeat the command to wait for longer, cancel the runs, or give them up with --lose-runs. The workspace stays as it is meanwhile; --cancel lets it work again.`,
+        `${count} runs or services have not ended. Repeat the command to wait for longer, cancel the runs, or give them up with --lose-runs. Nothing begins meanwhile; the action cancel lets the workspace work again.`,
       );
     }
-    if (count !== shown) deps.say(`Waiting for ${count} runs to end.`);
+    if (count !== shown) deps.say(`Waiting for ${count} runs and services to end.`);
     shown = count;
     await deps.clock.sleep(POLL_MS);
   }
 }
 
-/** Counts the runs that a process works on. Durable runs that no process has move as they are. */
+/**
+ * Counts the runs that a process works on, and the services that the host has yet to stop. Durable runs that no process has
+ * move as they are.
+ */
 async function countAtWork(deps: MoveDeps, workspaceId: string): Promise<number> {
   const { runs, isAll } = await openRunsOf(deps, workspaceId);
   let count = isAll ? 0 : 1;
@@ -166,5 +186,6 @@ async function countAtWork(deps: MoveDeps, workspaceId: string): Promise<number>
     }
     count += 1;
   }
-  return count;
+  const services = await new ServiceStore(deps, workspaceId).list();
+  return count + services.filter((service) => service.desired === 'stopped' && isDue(service)).length;
 }

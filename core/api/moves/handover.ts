@@ -66,7 +66,7 @@ async function workspaceOf({ main }: MoveDeps, { workspace }: Manifest): Promise
 }
 
 /** An entry of the directory of the cells' router. */
-export interface DirectoryEntry {
+interface DirectoryEntry {
   readonly Key: string;
   readonly Value: string;
 }

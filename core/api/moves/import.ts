@@ -24,7 +24,7 @@ import { type MoveRecord, type PersonRecord, readRecords } from './records.ts';
 const CONCURRENCY = 25;
 
 /** Something else in this cell has an id or a name of the workspace. */
-export class MoveConflictError extends Error {
+class MoveConflictError extends Error {
   readonly code = 'MOVE_CONFLICT';
 }
 
@@ -40,17 +40,18 @@ export async function importWorkspace(deps: MoveDeps, archive: Archive): Promise
   const meta = await verify(deps, archive, manifest);
   const stored = await deps.main.get(workspaceKey(id));
   const before = stored && workspaceFrom(stored).move;
-  if (stored !== undefined && before?.id !== manifest.id) {
+  const isErased = stored?.forgotten === true;
+  if (stored !== undefined && !isErased && before?.id !== manifest.id) {
     const hint = before === undefined ? 'works here' : `is ${before.state} here`;
     throw new MoveConflictError(`The workspace "${manifest.workspace.slug}" ${hint}. Erase what is left of it first.`);
   }
   const move: WorkspaceMove = { state: 'arriving', cell: manifest.from, id: manifest.id };
   const item: Item = { ...meta, move: { ...move } };
-  if (stored === undefined) {
+  if (stored === undefined || isErased) {
     const slug = { pk: `SLUG#${manifest.workspace.slug}`, sk: 'META' };
     const { ok } = await deps.main.transact([
       { op: 'put', item: { ...slug, workspace_id: id }, condition: anyOf(absent(), equals('workspace_id', id)) },
-      { op: 'put', item, condition: absent() },
+      { op: 'put', item, condition: isErased ? equals('forgotten', true) : absent() },
     ]);
     if (!ok) throw new MoveConflictError(`The slug "${manifest.workspace.slug}" is taken in this cell.`);
   }

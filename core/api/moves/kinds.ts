@@ -10,7 +10,7 @@ import type { TableName } from '#core/ports/table-rules.ts';
  * - `blob`: the other cell adds the holders of a blob that moves.
  * - `drop`: the other cell does not get it.
  */
-export type Fate = 'copy' | 'reseal' | 'person' | 'blob' | 'drop';
+type Fate = 'copy' | 'reseal' | 'person' | 'blob' | 'drop';
 
 /** Items of one layout. The first kind that fits an item is its kind. */
 export interface Kind {
@@ -198,6 +198,8 @@ export function partitionsOf({ table, pk: layout }: Kind, item: Item): Partition
     case 'main SERVICE#*':
       return [['main', item.pk]];
     case 'main WS#<ws>#SERVICES':
+      // The name of a service that is gone may be that of another one.
+      if (item.ttl !== undefined) return [];
       return [['main', `SERVICE_LABEL#${(item.service as { label?: string }).label}`]];
     case 'main AGENT#*':
       return [['runs', `AGENT_RUNS#${item.pk.slice('AGENT#'.length)}`]];

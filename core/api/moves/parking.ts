@@ -1,13 +1,13 @@
+import { INDEX_KEYS } from '#core/accounts/workspaces/moving.ts';
 import type { Json } from '#core/base/json.ts';
 import { allOf, type Changes, equals, exists, type Item } from '#core/ports/table.ts';
 import { isWork, type Kind } from './kinds.ts';
 import { type OwnItem, ownItems, type TableDeps } from './own-items.ts';
 
-/**
+/*
  * While a workspace does not work, items that background work would find by an index are in none, and are marked as `moving`.
  * Their places in the indexes are in their attribute `parked`.
  */
-const INDEXES = ['gsi1pk', 'gsi1sk', 'gsi2pk', 'gsi2sk'] as const;
 
 /** Payments that are open belong to two workspaces, or to a provider of payments, so a move waits for them. */
 const isOpenPayment = ({ gsi2pk = '' }: Item): boolean => /^(HOLDS|TOPUPS)#/.test(gsi2pk);
@@ -17,7 +17,7 @@ const waits = (kind: Kind, item: Item): boolean =>
 
 function parkingChanges(item: Item): Changes {
   const parked: Record<string, Json> = {};
-  for (const name of INDEXES) if (item[name] !== undefined) parked[name] = item[name];
+  for (const name of INDEX_KEYS) if (item[name] !== undefined) parked[name] = item[name];
   return { set: { moving: true, parked }, remove: Object.keys(parked) };
 }
 

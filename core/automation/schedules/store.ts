@@ -1,5 +1,5 @@
 import type { UseReader } from '#core/accounts/resources/quota.ts';
-import { checkNotMoving } from '#core/accounts/workspaces/moving.ts';
+import { keepParked } from '#core/accounts/workspaces/moving.ts';
 import { timelineIndex } from '#core/accounts/workspaces/timeline.ts';
 import { epochSeconds, isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
@@ -154,7 +154,7 @@ export class ScheduleStore {
 
   /**
    * Changes a schedule, even a deleted one. `decide` gets its current state, and may be called again after a concurrent
-   * change; `undefined` leaves the schedule unchanged.
+   * change; `undefined` leaves the schedule unchanged. A schedule is parked while its workspace moves to another cell.
    *
    * @param listed The item as read from a list, which saves a read unless the item has changed since.
    * @returns the changed schedule; `undefined` if it does not exist, `decide` returned `undefined`, or an operation in
@@ -162,7 +162,10 @@ export class ScheduleStore {
    */
   async change(
     id: string,
-    decide: (schedule: Schedule) => ScheduleChange | undefined | Promise<ScheduleChange | undefined>,
+    decide: (
+      schedule: Schedule,
+      state: { readonly isParked: boolean },
+    ) => ScheduleChange | undefined | Promise<ScheduleChange | undefined>,
     listed?: Item,
   ): Promise<Schedule | undefined> {
     const { main, clock } = this.#deps;
@@ -171,9 +174,8 @@ export class ScheduleStore {
       const item = known ?? (await main.get(scheduleKey(this.#workspaceId, id)));
       known = undefined;
       if (item === undefined) return null;
-      checkNotMoving(item);
       const before = scheduleFrom(item);
-      const change = await decide(before);
+      const change = await decide(before, { isParked: item.moving === true });
       if (change === undefined) return null;
       const { set, alongside = [], ttl = item.ttl } = change;
       const changed = { ...before, ...set };
@@ -184,7 +186,7 @@ export class ScheduleStore {
       const revision = item.revision as number;
       const put: TransactOperation = {
         op: 'put',
-        item: { ...this.#item(after, revision + 1), ttl },
+        item: keepParked(item, { ...this.#item(after, revision + 1), ttl }),
         condition: equals('revision', revision),
       };
       const written = await main.transact([

@@ -167,7 +167,7 @@ export const approvalRoutes = defineRoutes([
         waiting: z.boolean().describe('Whether the run waited for it. If not, the event is kept until it does.'),
       }),
     },
-    errors: ['NOT_FOUND', 'CONFLICT', 'INVALID_INPUT', 'UNSUPPORTED_TYPE', 'DOCUMENT_TOO_LARGE'],
+    errors: ['NOT_FOUND', 'CONFLICT', 'FORBIDDEN', 'INVALID_INPUT', 'UNSUPPORTED_TYPE', 'DOCUMENT_TOO_LARGE'],
   },
 ]);
 

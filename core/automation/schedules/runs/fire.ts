@@ -1,4 +1,3 @@
-import { isMoving } from '#core/accounts/workspaces/moving.ts';
 import { SCHEDULE_WINDOW_MS } from '#core/base/time-limits.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
@@ -46,20 +45,17 @@ export async function fireDue(
   const until = scheduledFor - now <= MAX_SKEW_MS ? Math.max(now, scheduledFor) : now;
   const runId = deps.ids.uuid();
   let run: OpenScheduleRun | undefined;
-  const change = new ScheduleStore(deps, workspaceId).change(
+  const changed = await new ScheduleStore(deps, workspaceId).change(
     scheduleId,
-    async (schedule) => {
+    async (schedule, { isParked }) => {
+      // Its minutes are handled in the cell where the workspace works.
+      if (isParked) return undefined;
       const taken = await takeDueMinutes(deps, schedule, { until, runId });
       run = taken?.run;
       return taken?.change;
     },
     item,
   );
-  // Its minutes are due in the other cell, when the workspace works there.
-  const changed = await change.catch((error) => {
-    if (!isMoving(error)) throw error;
-    return undefined;
-  });
   onTaken?.();
   if (changed && run) {
     await executeRun(deps, changed, run, { waitUntil: run.scheduledFor! + SCHEDULE_WINDOW_MS, onStarted });
