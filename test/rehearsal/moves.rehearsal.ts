@@ -49,7 +49,7 @@ test('a workspace moves to another stage and goes on there', { timeout: 300_000,
   const { schedule } = await client.createSchedule({ params, body: { agent: 'greet', cron_expression: '0 0 1 1 *' } });
   const hook = await client.createSchedule({ params, body: { agent: 'greet', schedule_type: 'webhook' } });
   const hookPath = new URL((hook.schedule as { webhook_url?: string }).webhook_url!).pathname;
-  expectOk(await send(old, 'PUT', '/storage/notes/large', { value: 'x'.repeat(200_000) }));
+  expectOk(await send(old, 'PUT', '/storage/notes/large', { text: 'x'.repeat(200_000) }));
   // A run that waits for an answer.
   const turns = [
     { toolCalls: [{ name: 'ask_human', input: { question: 'Which colour?' } }] },
@@ -91,7 +91,7 @@ test('a workspace moves to another stage and goes on there', { timeout: 300_000,
     expect([gone.status, gone.body.error.message], path).toEqual([403, 'The workspace "mover" has moved to cell b.']);
   }
   expect((await request(old, 'POST', hookPath, { json: {} })).status).toBe(403);
-  expect(expectOk(await send(next, 'GET', '/storage/notes/large')).value).toBe('x'.repeat(200_000));
+  expect(expectOk(await send(next, 'GET', '/storage/notes/large')).value).toEqual({ text: 'x'.repeat(200_000) });
   expect(expectOk(await send(next, 'GET', '/usage')).total_calls).toBe(usage.total_calls);
   expect(await next.scheduler.names(next.timerGroup, schedule.id)).toHaveLength(1);
   // Secrets, keys, webhooks and the journal of the run are those of the new stage.

@@ -124,12 +124,13 @@ const fileOf = (moveId: string, key: string): string =>
   `blobs/${moveId}/${createHash('sha256').update(key).digest('hex')}`;
 
 async function copyBlob(deps: MoveDeps, archive: Archive, moveId: string, key: string) {
-  const content = await deps.blobs.stream(key);
-  if (content === undefined) return undefined;
   const file = fileOf(moveId, key);
-  // Nothing has changed since the export that was interrupted.
-  if (await archive.has(file)) await content[Symbol.asyncIterator]().return?.();
-  else await archive.write(moveId, file, content);
+  // Nothing has changed since an export that was interrupted.
+  if (!(await archive.has(file))) {
+    const content = await deps.blobs.stream(key);
+    if (content === undefined) return undefined;
+    await archive.write(moveId, file, content);
+  }
   const holders = (await deps.main.get({ pk: `BLOB#${key}`, sk: 'META' }))?.holders as number | undefined;
   return { is: 'blob', key, file, ...(holders !== undefined && { holders }) } as const;
 }

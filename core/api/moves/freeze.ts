@@ -5,7 +5,7 @@ import type { Workspace, WorkspaceMove } from '#core/base/workspace.ts';
 import { findNamed } from '#core/billing/operator/operate.ts';
 import type { AllDeps } from '#core/ports/deps.ts';
 import { absent, allOf, exists, type Item, queryAll } from '#core/ports/table.ts';
-import { findLease } from '#core/runs/leases.ts';
+import { findLease, type Lease } from '#core/runs/leases.ts';
 import { openRunsOf } from '#core/runs/lookup.ts';
 import { isDue, paused, resumed } from '#core/services/state.ts';
 import { ServiceStore } from '#core/services/store.ts';
@@ -172,6 +172,10 @@ async function untilIdle(deps: MoveDeps, workspaceId: string, { waitMs, loseRuns
   }
 }
 
+/** Whether a process has the run, or its program works by itself. */
+const isAtWork = ({ clock }: MoveDeps, lease: Lease | undefined): boolean =>
+  lease?.reason === 'look' || (lease?.reason === 'host_lost' && lease.until > clock.now());
+
 /**
  * Counts the runs that a process works on, and the services that the host has yet to stop. Durable runs that no process has
  * move as they are.
@@ -180,11 +184,7 @@ async function countAtWork(deps: MoveDeps, workspaceId: string): Promise<number>
   const { runs, isAll } = await openRunsOf(deps, workspaceId);
   let count = isAll ? 0 : 1;
   for (const run of runs) {
-    if (run.isDurable) {
-      const lease = await findLease(deps, run.id);
-      if (lease === undefined || lease.until <= deps.clock.now() || lease.reason !== 'host_lost') continue;
-    }
-    count += 1;
+    if (!run.isDurable || isAtWork(deps, await findLease(deps, run.id))) count += 1;
   }
   const services = await new ServiceStore(deps, workspaceId).list();
   return count + services.filter((service) => service.desired === 'stopped' && isDue(service)).length;

@@ -82,8 +82,8 @@ async function fill(deps: Cell, user: TestUser) {
   const agent = `${slug}/greet`;
   const { schedule: cron } = await made('POST', `${at}/schedules`, { agent, cron_expression: '0 0 * * *' });
   const { schedule: hook } = await made('POST', `${at}/schedules`, { agent, schedule_type: 'webhook' });
-  await made('PUT', '/storage/notes/small', { value: { text: 'hello' } });
-  await made('PUT', '/storage/notes/large', { value: { text: 'x'.repeat(300_000) } });
+  await made('PUT', '/storage/notes/small', { text: 'hello' });
+  await made('PUT', '/storage/notes/large', { text: 'x'.repeat(300_000) });
   await made('POST', '/tasks', { title: 'Call Bob' });
   await made('POST', '/messages', { title: 'Hi', body: 'there', level: 'info' });
   await rotateSigningSecret(deps, workspaceId);

@@ -73,9 +73,13 @@ export async function resumeRun(deps: Deps, { runId }: RunJob): Promise<void> {
   if (lease !== undefined) await takeUp(deps, lease, { isFree: false });
 }
 
-/** Whether the workspace of a run moves to another cell, or has moved: no process then takes up its runs. */
-async function moves(deps: Deps, { workspaceId }: Lease): Promise<boolean> {
-  return (await findWorkspace(deps, workspaceId))?.move !== undefined;
+/**
+ * Whether the workspace of a run moves to another cell, or has moved: no process then takes up its runs. Programs that work by
+ * themselves are looked at until the workspace is frozen.
+ */
+async function moves(deps: Deps, { workspaceId, reason }: Lease): Promise<boolean> {
+  const move = (await findWorkspace(deps, workspaceId))?.move;
+  return move !== undefined && !(move.state === 'draining' && reason === 'look');
 }
 
 /** Begins a run whose time has come. Returns its rest. */
