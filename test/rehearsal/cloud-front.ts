@@ -217,7 +217,10 @@ class Distribution {
         viewer: { ip: request.socket.remoteAddress },
         request: { ...edge, method: request.method, querystring: {} },
       };
-      const code = String(properties.FunctionCode).replace(/^import (?:cf|crypto) from '(?:cloudfront|crypto)';$/gm, '');
+      const code = String(properties.FunctionCode).replace(
+        /^import (?:cf|crypto) from '(?:cloudfront|crypto)';$/gm,
+        '',
+      );
       const answer: EdgeRequest = await runInNewContext(
         `${code}\nhandler(event)`,
         { event, crypto: { createHash }, cf: this.#helpersFor(edge) },

@@ -195,7 +195,10 @@ test('the distribution keeps nothing, accepts every method, and reads one direct
 test('all cells fit into the function', () => {
   const cell = { host: HOSTS.b, path: '/production', frontToken: crypto.randomUUID() };
   const cells = Object.fromEntries([...'abcdefghijklmnopqrstuvwxyz'].map((letter) => [letter, cell]));
-  const code = only(synthesised({ firstCell: 'a', cells, hasMoved: true }).template, 'AWS::CloudFront::Function').FunctionCode;
+  const code = only(
+    synthesised({ firstCell: 'a', cells, hasMoved: true }).template,
+    'AWS::CloudFront::Function',
+  ).FunctionCode;
   expect(Buffer.byteLength(code)).toBeLessThan(10_240);
 });
 

@@ -16,7 +16,8 @@ test.each(Object.entries(ALLOWED))('a workspace that is %s allows %j', (state, a
   for (const use of USES) {
     const check = () => checkStays({ slug: 'acme', move }, use);
     if (allowed.includes(use)) check();
-    else expect(check, use).toThrow(expect.objectContaining({ code: state === 'moved' ? 'FORBIDDEN' : 'RATE_LIMITED' }));
+    else
+      expect(check, use).toThrow(expect.objectContaining({ code: state === 'moved' ? 'FORBIDDEN' : 'RATE_LIMITED' }));
   }
 });
 

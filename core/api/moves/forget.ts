@@ -50,7 +50,17 @@ export async function forgetWorkspace(deps: MoveDeps, workspaceId: string): Prom
     ]);
   } else {
     const { id, name, type, created_at } = item!;
-    await main.put({ ...workspaceKey(workspaceId), id, slug, name, type, created_at, move: { ...move! }, owners: 0, forgotten: true });
+    await main.put({
+      ...workspaceKey(workspaceId),
+      id,
+      slug,
+      name,
+      type,
+      created_at,
+      move: { ...move! },
+      owners: 0,
+      forgotten: true,
+    });
   }
   deps.say(`${count} items of the workspace "${slug}" erased.`);
 }

@@ -91,7 +91,9 @@ async function fill(deps: Cell, user: TestUser) {
     ...{ id: deps.ids.uuid(), workspaceId, agentWorkspaceId: workspaceId, agentOrg: slug, agentName: 'greet' },
     ...{ label: `bot-${slug}`, address: 'http://old.example.org', tokens: [] },
   });
-  expect(await new ServiceStore(deps, workspaceId).create(service, 5, { type: 'deployed', message: 'x' })).toBe('created');
+  expect(await new ServiceStore(deps, workspaceId).create(service, 5, { type: 'deployed', message: 'x' })).toBe(
+    'created',
+  );
   // A service host would apply the order to stop it.
   const applied = () =>
     new ServiceStore(deps, workspaceId).change(service.id, (before) => ({
@@ -147,27 +149,27 @@ describe('a move', () => {
 
   test('lets people and programs go on in the other cell with their keys, and names it in the old one', async () => {
     await move(old, next, newArchive().archive);
-    const [before, after] = [clientOf(old), clientOf(next)];
-    expect((await after('GET', '/storage/notes/large', ada.key)).body.value).toEqual({ text: 'x'.repeat(300_000) });
-    expect((await after('PUT', '/storage/notes/small', ada.key, { value: 1 })).status).toBe(200);
-    expect((await after('GET', '/tasks', ada.key)).body.tasks).toMatchObject([{ title: 'Call Bob' }]);
-    expect((await after('GET', '/public/agents/ada/greet/latest', '')).status).toBe(200);
+    const [atOld, atNext] = [clientOf(old), clientOf(next)];
+    expect((await atNext('GET', '/storage/notes/large', ada.key)).body.value).toEqual({ text: 'x'.repeat(300_000) });
+    expect((await atNext('PUT', '/storage/notes/small', ada.key, { value: 1 })).status).toBe(200);
+    expect((await atNext('GET', '/tasks', ada.key)).body.tasks).toMatchObject([{ title: 'Call Bob' }]);
+    expect((await atNext('GET', '/public/agents/ada/greet/latest', '')).status).toBe(200);
     for (const [method, path] of [
       ['GET', '/storage/notes/small'],
       ['POST', '/tasks'],
       ['POST', '/ada/greet/v1/run'],
       ['GET', `/workspaces/${ada.workspaceId}/schedules`],
     ] as const) {
-      const { status, body } = await before(method, path, ada.key, method === 'POST' ? {} : undefined);
+      const { status, body } = await atOld(method, path, ada.key, method === 'POST' ? {} : undefined);
       expect([status, body.error.code], path).toEqual([403, 'FORBIDDEN']);
       expect(body.error.message).toBe('The workspace "ada" has moved to cell b.');
       expect(body.error.hint).toContain('https://b.example.org');
     }
-    expect((await before('POST', filled.hook, '', {})).body.error.message).toContain('moved to cell b');
+    expect((await atOld('POST', filled.hook, '', {})).body.error.message).toContain('moved to cell b');
     // Other workspaces do not call old copies.
     const eve = await addUser(old, 'eve');
-    expect((await before('POST', '/ada/greet/v1/run', eve.key, { name: 'x' })).status).toBe(404);
-    expect((await before('GET', '/public/agents/ada/greet/latest', '')).status).toBe(404);
+    expect((await atOld('POST', '/ada/greet/v1/run', eve.key, { name: 'x' })).status).toBe(404);
+    expect((await atOld('GET', '/public/agents/ada/greet/latest', '')).status).toBe(404);
   });
 
   test('tells the directory the slug, and the hashes of keys and webhooks', async () => {
@@ -291,7 +293,8 @@ describe('a frozen workspace', () => {
   });
 
   test('has a target that is the letter of another cell', async () => {
-    for (const to of ['a', 'B', '', 'bb']) await expect(freezing(old, filled, { ...OPTIONS, to })).rejects.toThrow('letter');
+    for (const to of ['a', 'B', '', 'bb'])
+      await expect(freezing(old, filled, { ...OPTIONS, to })).rejects.toThrow('letter');
     await freezing(old, filled);
     await expect(freezing(old, filled, { ...OPTIONS, to: 'c' })).rejects.toThrow('frozen already, with cell b');
   });
@@ -348,14 +351,14 @@ describe('people', () => {
     await importWorkspace(next, archive);
     await closeWorkspace(old, archive);
     await openWorkspace(next, archive);
-    const [before, after] = [clientOf(old), clientOf(next)];
-    expect((await after('GET', '/storage/notes/small', limited.key)).status).toBe(200);
-    expect((await before('GET', '/storage/notes/small', limited.key)).status).toBe(403);
-    expect((await after('GET', '/storage', bob.key)).status).toBe(401);
-    expect((await before('GET', '/storage', bob.key)).status).toBe(200);
+    const [atOld, atNext] = [clientOf(old), clientOf(next)];
+    expect((await atNext('GET', '/storage/notes/small', limited.key)).status).toBe(200);
+    expect((await atOld('GET', '/storage/notes/small', limited.key)).status).toBe(403);
+    expect((await atNext('GET', '/storage', bob.key)).status).toBe(401);
+    expect((await atOld('GET', '/storage', bob.key)).status).toBe(200);
     await forgetWorkspace(old, ada.workspaceId);
-    expect((await before('GET', '/storage', bob.key)).status).toBe(200);
-    expect((await before('GET', '/storage', ada.key)).status).toBe(401);
+    expect((await atOld('GET', '/storage', bob.key)).status).toBe(200);
+    expect((await atOld('GET', '/storage', ada.key)).status).toBe(401);
     expect(await listUsersOf(old, 'ada@example.com')).toEqual([]);
     expect(await listUsersOf(next, 'bob@example.com')).toMatchObject([{ id: bob.userId }]);
   });
@@ -420,7 +423,12 @@ describe('an import', () => {
     const content = readFileSync(records);
     const damaged = Buffer.from(content);
     damaged[content.length >> 1]! ^= 1;
-    for (const bytes of [damaged, content.subarray(0, -1), content.subarray(0, 100), Buffer.concat([content, content])]) {
+    for (const bytes of [
+      damaged,
+      content.subarray(0, -1),
+      content.subarray(0, 100),
+      Buffer.concat([content, content]),
+    ]) {
       writeFileSync(records, bytes);
       await expect(importWorkspace(next, archive)).rejects.toMatchObject({ code: 'ARCHIVE' });
     }
