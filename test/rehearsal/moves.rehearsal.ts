@@ -11,6 +11,7 @@ import { closeWorkspace, openWorkspace } from '#core/api/moves/handover.ts';
 import { importWorkspace } from '#core/api/moves/import.ts';
 import { FolderBlobs } from '#local/files/folder-blobs.ts';
 import { expectOk } from '#test/e2e/expect.ts';
+import { crashing, ProcessDied } from '#test/helpers/crashing.ts';
 import { clientOf, request } from '#test/helpers/platform.ts';
 import { awsMoveDeps } from '../../scripts/moves.ts';
 import { accountFor } from './accounts.ts';
@@ -71,14 +72,33 @@ test('a workspace moves to another stage and goes on there', { timeout: 300_000,
 
   const archive = new Archive(new FolderBlobs(folder), newKey());
   const [from, to] = [await depsOf(old), await depsOf(next)];
+  // The workspace is used until it freezes: what was acknowledged moves.
+  const acknowledged: number[] = [];
+  const load = (async () => {
+    for (let n = 0; ; n += 1) {
+      const answer = await send(old, 'PUT', `/storage/load/k${n}`, { n });
+      if (answer.status === 429) return;
+      expectOk(answer);
+      acknowledged.push(n);
+    }
+  })();
+  await expect.poll(() => acknowledged.length, until).toBeGreaterThan(3);
   const begun = Date.now();
   const frozen = await freeze(from, 'mover', { to: 'b', address: next.url, waitMs: 30_000, loseRuns: false });
+  await load;
   const refused = await send(old, 'POST', '/mover/greet/v1/run', { name: 'x' });
   expect([refused.status, refused.body.error.code]).toEqual([429, 'RATE_LIMITED']);
   expectOk(await send(old, 'GET', '/storage/notes/large'));
   expect(await old.scheduler.names(old.timerGroup, schedule.id)).toEqual([]);
   for (const fn of ['sweeper', 'schedule-sweeper'] as const) await old.tick(fn);
+  // Processes die in the middle of both.
+  const half = { callsLeft: 3, isAfter: true };
+  await expect(exportWorkspace({ ...from, vault: crashing(from.vault, half) }, archive, frozen)).rejects.toThrow(
+    ProcessDied,
+  );
   await exportWorkspace(from, archive, frozen);
+  const later = { callsLeft: 40, isAfter: true };
+  await expect(importWorkspace({ ...to, main: crashing(to.main, later) }, archive)).rejects.toThrow(ProcessDied);
   await importWorkspace(to, archive);
   expect((await send(next, 'GET', '/storage/notes/large')).status).toBe(429);
   for (const fn of ['sweeper', 'schedule-sweeper'] as const) await next.tick(fn);
@@ -94,6 +114,9 @@ test('a workspace moves to another stage and goes on there', { timeout: 300_000,
   expect(expectOk(await send(next, 'GET', '/storage/notes/large')).value).toEqual({ text: 'x'.repeat(200_000) });
   expect(expectOk(await send(next, 'GET', '/usage')).total_calls).toBe(usage.total_calls);
   expect(await next.scheduler.names(next.timerGroup, schedule.id)).toHaveLength(1);
+  for (const n of acknowledged) {
+    expect(expectOk(await send(next, 'GET', `/storage/load/k${n}`)).value).toEqual({ n });
+  }
   // Secrets, keys, webhooks and the journal of the run are those of the new stage.
   expectOk(await send(next, 'POST', '/mover/greet/v1/run', { name: 'second' }));
   expectOk(await request(next, 'POST', hookPath, { json: { name: 'third' } }));
