@@ -21,6 +21,8 @@ import type { MoveDeps } from './freeze.ts';
 import { type OwnItem, ownItems } from './own-items.ts';
 import { type MoveRecord, type PersonRecord, writeRecords } from './records.ts';
 
+/** Blobs that are copied at the same time. */
+const CONCURRENCY = 25;
 /** Blobs whose keys contain the id of the workspace. */
 const OWN_PREFIXES = ['runs', 'journals', 'storage'];
 
@@ -36,33 +38,33 @@ export async function exportWorkspace(deps: MoveDeps, archive: Archive, workspac
     throw new Error('The folder has another export. Take an empty one.');
   }
   if (before !== undefined) return before;
-  const blobs = new Map<string, number | undefined>();
+  /** Keys that items name. */
+  const named = new Set<string>();
+  let blobs = 0;
   async function* records(): AsyncGenerator<MoveRecord> {
     for await (const own of ownItems(deps, id)) {
       const record = await recordOf(deps, id, own);
       if (record === undefined) continue;
-      for (const key of await blobsOf(deps, own)) if (!blobs.has(key)) blobs.set(key, undefined);
+      for (const key of await blobsOf(deps, own)) named.add(key);
       yield record;
     }
     yield* peopleOf(deps, workspace);
     yield* secretsOf(deps, id);
-    for (const prefix of OWN_PREFIXES) {
-      for await (const key of deps.blobs.list(`${prefix}/${id}/`)) blobs.set(key, undefined);
-    }
-    for (const key of [...blobs.keys()]) {
-      const copied = await copyBlob(deps, archive, move!.id, key);
-      if (copied === undefined) blobs.delete(key);
-      else yield copied;
+    for (const keys of [named, ...OWN_PREFIXES.map((prefix) => deps.blobs.list(`${prefix}/${id}/`))]) {
+      for await (const record of copyBlobs(deps, archive, move!.id, keys)) {
+        blobs += 1;
+        yield record;
+      }
     }
   }
   const count = await writeRecords(archive, move.id, records());
   const manifest: Manifest = {
     ...{ format: 1, id: move.id, data_version: DATA_VERSION, from: deps.config.cell, to: move.cell },
     workspace: { id, slug },
-    ...{ records: count, blobs: blobs.size, exported_at: isoTime(deps.clock.now()) },
+    ...{ records: count, blobs, exported_at: isoTime(deps.clock.now()) },
   };
   await archive.writeManifest(manifest);
-  deps.say(`${count} records and ${blobs.size} blobs exported.`);
+  deps.say(`${count} records and ${blobs} blobs exported.`);
   return manifest;
 }
 
@@ -122,6 +124,23 @@ async function blobsOf(deps: MoveDeps, { kind, item }: OwnItem): Promise<string[
 
 const fileOf = (moveId: string, key: string): string =>
   `blobs/${moveId}/${createHash('sha256').update(key).digest('hex')}`;
+
+/** Copies blobs, some at the same time. Yields a record for each that exists. */
+async function* copyBlobs(
+  deps: MoveDeps,
+  archive: Archive,
+  moveId: string,
+  keys: Iterable<string> | AsyncIterable<string>,
+) {
+  let batch: string[] = [];
+  const copy = async () => {
+    const copied = await Promise.all(batch.map((key) => copyBlob(deps, archive, moveId, key)));
+    batch = [];
+    return copied.filter((record) => record !== undefined);
+  };
+  for await (const key of keys) if (batch.push(key) === CONCURRENCY) yield* await copy();
+  yield* await copy();
+}
 
 async function copyBlob(deps: MoveDeps, archive: Archive, moveId: string, key: string) {
   const file = fileOf(moveId, key);
