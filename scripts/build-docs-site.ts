@@ -22,9 +22,11 @@ export function buildDocsSite(): string {
   if (!isStale()) return DOCS_SITE;
   installPackages(SITE);
   rmSync(DOCS_SITE, { recursive: true, force: true });
-  // With the variables of a test (NODE_ENV, and DEV of Vitest) the build would have no search.
-  const { DEV: _, ...inherited } = process.env;
-  const env = { ...inherited, NODE_ENV: 'production', ASTRO_TELEMETRY_DISABLED: '1' };
+  // With Vitest's variables the build would have no search, and wrong addresses of pages.
+  const own = Object.entries(process.env).filter(
+    ([name]) => !['BASE_URL', 'DEV', 'MODE', 'PROD', 'SSR'].includes(name),
+  );
+  const env = { ...Object.fromEntries(own), NODE_ENV: 'production', ASTRO_TELEMETRY_DISABLED: '1' };
   const build = [join(SITE, 'node_modules/astro/bin/astro.mjs'), 'build', '--silent'];
   execFileSync(process.execPath, build, { cwd: SITE, env, stdio: ['ignore', 2, 2] });
   return DOCS_SITE;

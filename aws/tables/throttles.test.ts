@@ -163,6 +163,8 @@ describe('a throttle of AWS ends as a retryable error with a wait', () => {
 const OTHER_CLIENTS: Readonly<Record<string, string>> = {
   'aws/fargate/sandbox.ts LambdaClient': 'invokeStreaming tells',
   'aws/lambda-sandbox/sandbox.ts LambdaClient': 'invokeStreaming tells',
+  'aws/pass-call.ts LambdaClient': 'invokeOnce tells',
+  'aws/usage/sum-from-stream.ts SQSClient': 'the same batch comes again',
   'aws/microvm/sandbox.ts LambdaMicrovmsClient': 'asks again until half of the time is over, and tells itself',
   'aws/blobs/s3-links.ts S3Client': 'only signs',
   'aws/blobs/s3-upload-forms.ts S3Client': 'only signs',

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { commit, release } from '#core/billing/budgets/under-way.ts';
+import { commit, commitSpent, release, releaseSummed } from '#core/billing/budgets/under-way.ts';
 import type { Table } from '#core/ports/table.ts';
 import { ManualClock } from '#test/helpers/manual-clock.ts';
 
@@ -9,8 +9,15 @@ export function budgetCommitmentsSuite(newCounters: (clock: ManualClock) => Prom
     const clock = new ManualClock();
     const deps = { counters: await newCounters(clock), clock };
     const workspaceId = crypto.randomUUID();
-    const begin = (agent: string, micro: number, rooms: Parameters<typeof commit>[2], runId = crypto.randomUUID()) =>
-      commit(deps, { workspaceId, runId, agent, micro, expiresAt: clock.now() + 60_000 }, rooms);
+    const begin = async (
+      agent: string,
+      micro: number,
+      rooms: Parameters<typeof commit>[2],
+      runId: string = crypto.randomUUID(),
+    ) => {
+      const refused = await commit(deps, { workspaceId, runId, agent, micro, expiresAt: clock.now() + 60_000 }, rooms);
+      return refused && ('usedUp' in refused ? refused.usedUp : refused);
+    };
     return { deps, clock, workspaceId, begin };
   }
 
@@ -49,5 +56,20 @@ export function budgetCommitmentsSuite(newCounters: (clock: ManualClock) => Prom
     expect(await begin('acme/a', 10, rooms)).toBe(0);
     await clock.advance(3_000);
     expect(await begin('acme/a', 10, rooms)).toBeUndefined();
+  });
+
+  test('a run that is summed makes room only for those who know the new sum', async () => {
+    const { deps, clock, workspaceId, begin } = await setUp();
+    const rooms = [{ agent: null, micro: 10 }];
+    const run = { workspaceId, runId: crypto.randomUUID(), agent: 'acme/a', micro: 10 };
+    const next = { ...run, runId: crypto.randomUUID(), expiresAt: clock.now() + 60_000 };
+    expect(await begin('acme/a', 10, rooms, run.runId)).toBeUndefined();
+    await commitSpent(deps, run, 10);
+    const before = clock.now();
+    await clock.advance(5);
+    await releaseSummed(deps, workspaceId, [run.runId]);
+    await releaseSummed(deps, workspaceId, [run.runId]);
+    expect(await commit(deps, next, rooms, before)).toEqual({ summedAt: before + 5 });
+    expect(await commit(deps, next, rooms, before + 5)).toBeUndefined();
   });
 }

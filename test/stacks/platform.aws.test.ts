@@ -422,7 +422,7 @@ describe('functions', () => {
   const BLOBS = 'arn:aws:s3:::platform-prod-111122223333-eu-west-1';
   const VAULTS = 'arn:aws:secretsmanager:eu-west-1:111122223333:secret:platform/prod/';
   const SECRETS = `${VAULTS}*`;
-  /** Of functions that sign messages, and read nothing that users store. */
+  /** Rights of functions that sign messages, and read nothing that users store. */
   const SIGNING = { [`${VAULTS}signing-*`]: ['secretsmanager:GetSecretValue'] };
   const AUTHENTICATE = ['dynamodb:GetItem', 'dynamodb:UpdateItem'];
   const TIMERS = {

@@ -11,8 +11,15 @@ import { type Progress, progressOf } from './progress.ts';
 import { RecentReads } from './recent-reads.ts';
 import { meanCost, readSpend } from './spend.ts';
 import { BudgetStore } from './store.ts';
-import { MAX_AGE_MS, summedAfter } from './summed-runs.ts';
 import { commit, commitSpent, release } from './under-way.ts';
+
+/** Maximum age of the spend: of runs that are not among those in flight, such as sub-calls, it may lack as much. */
+const MAX_AGE_MS = 1000;
+/**
+ * Each further look at the spend means that runs of this workspace were summed since the one before, or that the clock of the
+ * process that sums them is ahead of this one's.
+ */
+const MAX_LOOKS = 20;
 
 const policyReads = new RecentReads<readonly BudgetPolicy[]>();
 
@@ -54,25 +61,29 @@ export async function takeBudgetPlace(
   { runId, agent, priceCents, deadline }: BudgetedRun,
 ): Promise<BudgetPlace> {
   const name = fullNameOf(agent);
-  const { blocking, progress } = await checkBudgets(deps, workspace, agent);
-  if (blocking.length === 0) return NO_PLACE;
-  const since = Math.min(...progress.map(({ window }) => window.start));
-  const { days, at } = await readSpend(deps, workspace.id, since, MAX_AGE_MS);
-  const micro = Math.round(priceCents * MICRO_PER_CENT + meanCost(days, name));
-  const run = { workspaceId: workspace.id, runId, agent: name, micro };
-  const rooms = blocking.map((policy, i) => ({
-    agent: policy.agent,
-    micro:
-      limitOf(policy, 'hard_limit')! -
-      progress[i]!.spentMicro -
-      summedAfter(deps.counters, at, { workspaceId: workspace.id, agent: policy.agent }),
-  }));
-  const usedUp = await commit(deps, { ...run, expiresAt: deadline + RUN_GRACE_MS }, rooms);
-  if (usedUp !== undefined) throw exceeded(blocking[usedUp]!, progress[usedUp]!, true);
-  return {
-    release: () => release(deps, run),
-    end: (spentMicro) => commitSpent(deps, run, spentMicro),
-  };
+  let maxAgeMs = MAX_AGE_MS;
+  for (let look = 1; ; look++) {
+    const { blocking, progress } = await checkBudgets(deps, workspace, agent, maxAgeMs);
+    if (blocking.length === 0) return NO_PLACE;
+    const since = Math.min(...progress.map(({ window }) => window.start));
+    const { days } = await readSpend(deps, workspace.id, since, MAX_AGE_MS);
+    const micro = Math.round(priceCents * MICRO_PER_CENT + meanCost(days, name));
+    const run = { workspaceId: workspace.id, runId, agent: name, micro };
+    const rooms = blocking.map((policy, i) => ({
+      agent: policy.agent,
+      micro: limitOf(policy, 'hard_limit')! - progress[i]!.spentMicro,
+    }));
+    const readAt = look < MAX_LOOKS ? Math.min(...progress.map((each) => each.readAt)) : undefined;
+    const refused = await commit(deps, { ...run, expiresAt: deadline + RUN_GRACE_MS }, rooms, readAt);
+    if (refused === undefined) {
+      return {
+        release: () => release(deps, run),
+        end: (spentMicro) => commitSpent(deps, run, spentMicro),
+      };
+    }
+    if ('usedUp' in refused) throw exceeded(blocking[refused.usedUp]!, progress[refused.usedUp]!, true);
+    maxAgeMs = Math.max(1, deps.clock.now() - refused.summedAt + 1);
+  }
 }
 
 /**
@@ -83,6 +94,7 @@ export async function checkBudgets(
   deps: BudgetDeps,
   workspace: Workspace,
   agent: BudgetedRun['agent'],
+  maxAgeMs = MAX_AGE_MS,
 ): Promise<{ readonly blocking: readonly BudgetPolicy[]; readonly progress: readonly Progress[] }> {
   if (!workspace.budgets) return { blocking: [], progress: [] };
   const { main: table, clock } = deps;
@@ -94,7 +106,7 @@ export async function checkBudgets(
     (policy) => policy.action === 'block_new_runs' && (policy.agent === null || policy.agent === name),
   );
   if (blocking.length === 0) return { blocking, progress: [] };
-  const progress = await progressOf(deps, workspace.id, blocking, MAX_AGE_MS);
+  const progress = await progressOf(deps, workspace.id, blocking, maxAgeMs);
   const met = blocking.findIndex((policy, i) => meetsHardLimit(policy, progress[i]!.spentMicro));
   if (met >= 0) throw exceeded(blocking[met]!, progress[met]!);
   return { blocking, progress };

@@ -13,7 +13,7 @@ import { type BudgetPlace, takeBudgetPlace } from './admission.ts';
 import { findAlerts } from './alerts.ts';
 import { noteBudgets } from './note.ts';
 import { BudgetStore } from './store.ts';
-import { releaseSummedRuns } from './summed-runs.ts';
+import { releaseSummed } from './under-way.ts';
 import { afterRun } from './watch.ts';
 
 const DAY_MS = 24 * 3_600_000;
@@ -344,12 +344,38 @@ describe('admission', () => {
       expect(await admitted([begin(own, { priceCents: 100 })])).toHaveLength(1);
       await expect(begin(own)).rejects.toThrow('and runs in progress may cost the rest');
       const ids = [runId, crypto.randomUUID()];
+      await releaseSummed(own.deps, own.owner.workspaceId, ids);
+      await releaseSummed(own.deps, own.owner.workspaceId, ids);
+      expect(await admitted([begin(own, { priceCents: 100 })])).toHaveLength(1);
+    });
+
+    test('count in every process from the moment on at which their usage is summed', async () => {
+      const own = await world();
+      await own.create(LIMITS);
+      const counter = new OperationCounter();
+      // Another process has read the spend before.
+      const other = { ...own, deps: { ...own.deps, runs: counter.count(own.deps.runs, 'runs') } };
+      const first = await begin(other, { priceCents: 1 });
+      await first.release();
+      const runId = crypto.randomUUID();
+      const place = await begin(own, { priceCents: 100, runId });
+      await place.end(5_000_000);
+      await spend(own, { usd: 5 });
+      await own.deps.endedRuns?.settle();
       await own.clock.advance(1);
-      await releaseSummedRuns(own.deps, own.owner.workspaceId, ids);
-      await releaseSummedRuns(own.deps, own.owner.workspaceId, ids);
-      // The sums that this process has read may lack it for a second.
-      await expect(begin(own)).rejects.toThrow('and runs in progress may cost the rest');
-      await own.clock.advance(1000);
+      await releaseSummed(own.deps, own.owner.workspaceId, [runId]);
+      counter.operations.length = 0;
+      await expect(begin(other)).rejects.toThrow('The daily budget');
+      expect(counter.operations.length).toBeGreaterThan(0);
+    });
+
+    test('do not keep a run waiting for a process whose clock is ahead', async () => {
+      const own = await world();
+      await own.create(LIMITS);
+      const ahead = { ...own.deps, clock: new ManualClock(own.clock.now() + 60_000) };
+      const runId = crypto.randomUUID();
+      await (await begin(own, { priceCents: 100, runId })).end(1);
+      await releaseSummed(ahead, own.owner.workspaceId, [runId]);
       expect(await admitted([begin(own, { priceCents: 100 })])).toHaveLength(1);
     });
 

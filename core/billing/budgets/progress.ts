@@ -8,6 +8,8 @@ export interface Progress {
   readonly spend: Spend;
   readonly spentMicro: number;
   readonly forecast: Forecast;
+  /** Epoch milliseconds at which the spend was read. */
+  readonly readAt: number;
 }
 
 /** Returns the progress of each policy, in order, from sums that are at most `maxAgeMs` old. Reads the usage once. */
@@ -20,11 +22,11 @@ export async function progressOf(
   if (policies.length === 0) return [];
   const now = deps.clock.now();
   const windows = policies.map(({ window }) => windowAt(window, now));
-  const { days } = await readSpend(deps, workspaceId, Math.min(...windows.map(({ start }) => start)), maxAgeMs);
+  const { days, at } = await readSpend(deps, workspaceId, Math.min(...windows.map(({ start }) => start)), maxAgeMs);
   return policies.map((policy, i) => {
     const window = windows[i]!;
     const spend = sumSpend(days, window.start, policy.agent);
     const spentMicro = totalOf(spend);
-    return { window, spend, spentMicro, forecast: forecast(policy, window, spentMicro, now) };
+    return { window, spend, spentMicro, forecast: forecast(policy, window, spentMicro, now), readAt: at };
   });
 }

@@ -61,7 +61,7 @@ export async function readSpend(
   const firstOpen = Math.max(since, lastSettled + DAY_MS);
   const read = (from: number, until: number) => () => readDays(deps, workspaceId, from, until);
   const open = openReads.get({ table, clock }, `${workspaceId} ${dayOf(firstOpen)}`, maxAgeMs, async () => {
-    // Otherwise runs that the read itself sums would be later than it, and count twice (`summedAfter`).
+    // Otherwise the read itself would sum runs that it may lack.
     await deps.endedRuns?.settle();
     const at = clock.now();
     return { at, days: await read(firstOpen, now)() };

@@ -30,7 +30,8 @@ const KEPT_SECONDS = 24 * 3600;
  * Counters table: `BUDGETS#<workspace id> / UNDERWAY` has the expected cost of runs in flight: `all`, the sum;
  * `a:<agent>`, the
  * sum of an agent; and `r:<run id>`, each run, whose host may die; `e:<run id>`, a run that has ended, with what it cost,
- * until its usage is summed. Only workspaces with a budget that blocks runs have it.
+ * until its usage is summed. `summed_at` (epoch milliseconds) is when one was last removed, because its usage was summed:
+ * a spend that was read before lacks it. Only workspaces with a budget that blocks runs have it.
  */
 const keyOf = (workspaceId: string): Key => ({ pk: `BUDGETS#${workspaceId}`, sk: 'UNDERWAY' });
 const sumOf = (agent: string | null): string => (agent === null ? 'all' : `a:${agent}`);
@@ -39,16 +40,21 @@ const endedEntryOf = (runId: string): string => `e:${runId}`;
 
 type Entry = readonly [micro: number, expiresAtSeconds: number, agent: string];
 
+/** Result of {@link commit}, if the run was not added: an exhausted budget, or a spend that was read too early. */
+export type Refused = { readonly usedUp: number } | { readonly summedAt: number };
+
 /**
- * Adds a run to those in flight, in one write, if each budget can still cover it. Returns the index of an exhausted
- * budget, or
- * `undefined` if the run was added. Expired runs no longer count.
+ * Adds a run to those in flight, in one write, if each budget can still cover it. Returns `undefined` if it was added.
+ * Expired runs no longer count.
+ *
+ * @param readAt When the spend of the rooms was read, in epoch milliseconds. @default - recently enough
  */
 export async function commit(
   deps: UnderWayDeps,
   { workspaceId, runId, agent, micro, expiresAt }: Commitment,
   rooms: readonly Room[],
-): Promise<number | undefined> {
+  readAt?: number,
+): Promise<Refused | undefined> {
   const { counters } = deps;
   const entry: Entry = [micro, epochSeconds(expiresAt), agent];
   for (let attempt = 1; ; attempt++) {
@@ -60,6 +66,7 @@ export async function commit(
       },
       allOf(
         absent(entryOf(runId)),
+        ...(readAt === undefined ? [] : [anyOf(absent('summed_at'), lessThan('summed_at', readAt + 1))]),
         ...rooms.map((room) => anyOf(absent(sumOf(room.agent)), lessThan(sumOf(room.agent), room.micro))),
       ),
     );
@@ -67,9 +74,11 @@ export async function commit(
     const item = await counters.get(keyOf(workspaceId));
     // The write was sent twice.
     if (item?.[entryOf(runId)] !== undefined) return undefined;
+    const summedAt = (item?.summed_at as number | undefined) ?? 0;
+    if (readAt !== undefined && summedAt > readAt) return { summedAt };
     const usedUp = rooms.findIndex((room) => ((item?.[sumOf(room.agent)] as number | undefined) ?? 0) >= room.micro);
     const isFreed = item !== undefined && (await dropExpired(deps, workspaceId, item));
-    if (!isFreed && (usedUp >= 0 || attempt === MAX_ATTEMPTS)) return Math.max(usedUp, 0);
+    if (!isFreed && (usedUp >= 0 || attempt === MAX_ATTEMPTS)) return { usedUp: Math.max(usedUp, 0) };
   }
 }
 
@@ -113,21 +122,17 @@ export async function commitSpent(
   await counters.update(keyOf(workspaceId), changes, exists(entryOf(runId)));
 }
 
-/** Removes runs whose usage is summed, and returns what they counted for. Safe to repeat. */
+/** Removes runs whose usage is summed. Safe to repeat. */
 export async function releaseSummed(
-  { counters }: Pick<UnderWayDeps, 'counters'>,
+  { counters, clock }: UnderWayDeps,
   workspaceId: string,
   runIds: readonly string[],
-): Promise<{ readonly agent: string; readonly micro: number }[]> {
+): Promise<void> {
   const item = await counters.get(keyOf(workspaceId));
-  const released = [];
   for (const name of runIds.flatMap((runId) => [entryOf(runId), endedEntryOf(runId)])) {
     const entry = entryIn(item, name);
-    if (entry === undefined) continue;
-    await remove({ counters }, workspaceId, name, entry);
-    released.push({ agent: entry[2], micro: entry[0] });
+    if (entry !== undefined) await remove({ counters }, workspaceId, name, entry, { summed_at: clock.now() });
   }
-  return released;
 }
 
 const entryIn = (item: Item | undefined, name: string): Entry | undefined =>
@@ -138,8 +143,9 @@ async function remove(
   workspaceId: string,
   name: string,
   [micro, , agent]: Entry,
+  set: { readonly summed_at?: number } = {},
 ): Promise<void> {
-  const changes = { add: { all: -micro, [sumOf(agent)]: -micro }, remove: [name] };
+  const changes = { add: { all: -micro, [sumOf(agent)]: -micro }, set, remove: [name] };
   await counters.update(keyOf(workspaceId), changes, exists(name));
 }
 

@@ -9,7 +9,7 @@ import { encodeChanges, encodeItem } from '#core/ports/table-rules.ts';
 import { listItems } from '#core/runs/agent-logs/ended-runs.ts';
 import { type EndedRun, endedRunFrom } from '#core/runs/usage/ended-run.ts';
 import { joinSums, type SumChange, sumName, sumShardOf, type UsageOfRun, usageOf } from '#core/runs/usage/rollup.ts';
-import { releaseSummedRuns } from '../budgets/summed-runs.ts';
+import { releaseSummed } from '../budgets/under-way.ts';
 
 /*
  * Runs table: `SUMS#<shard of the feed> / LAST` has the position up to which the runs of a shard are summed. It is written
@@ -53,7 +53,7 @@ export async function sumEndedRuns(deps: SumDeps, options: SumOptions, records: 
   );
   await Promise.all(
     [...ended].map(([workspaceId, runs]) =>
-      releaseSummedRuns(
+      releaseSummed(
         deps,
         workspaceId,
         runs.map(({ run }) => run.id),
