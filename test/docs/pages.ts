@@ -104,7 +104,6 @@ export const NOT_RUN: readonly { readonly page: string; readonly begins: string;
     begins: 'npx agent-platform-synth',
     reason: 'deploys to AWS; test/stacks/package.aws.test.ts makes the assembly and lists its stacks',
   },
-  { page: 'docs/cells.md', begins: 'store=<ARN', reason: 'writes to a store in an AWS account' },
   { page: 'docs/deploy.md', begins: 'for service in ecs', reason: 'changes an AWS account' },
   { page: 'docs/deploy.md', begins: 'npm run cdk -- bootstrap', reason: 'changes an AWS account' },
   ...[
