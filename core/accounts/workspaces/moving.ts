@@ -50,10 +50,15 @@ export function checkNotMoving(item: Item): void {
   if (item.moving === true) throw movingError();
 }
 
+/** Throws like {@link checkStays} for a workspace that was read some time ago, or not at all. */
+export async function checkStillStays(deps: Pick<Deps, 'main'>, workspaceId: string, use: Use): Promise<void> {
+  const workspace = await findWorkspace(deps, workspaceId);
+  if (workspace !== undefined) checkStays(workspace, use);
+}
+
 /** Throws like {@link checkStays} for an item that is marked. */
 export async function refuseMoving(deps: Pick<Deps, 'main'>, workspaceId: string): Promise<never> {
-  const workspace = await findWorkspace(deps, workspaceId);
-  if (workspace !== undefined) checkStays(workspace, 'change');
+  await checkStillStays(deps, workspaceId, 'change');
   throw movingError();
 }
 

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { listKeys } from '#core/accounts/keys/store.ts';
+import { secretNamesOf } from '#core/accounts/secrets/store.ts';
 import {
   findUser,
   listMembers,
@@ -18,13 +19,11 @@ import { signingVaultOf } from '#core/ports/vault.ts';
 import type { Service } from '#core/services/service.ts';
 import type { Archive, Manifest } from './archive.ts';
 import type { MoveDeps } from './freeze.ts';
-import { type OwnItem, ownItems } from './own-items.ts';
+import { type OwnItem, ownBlobPrefixes, ownItems } from './own-items.ts';
 import { type MoveRecord, type PersonRecord, writeRecords } from './records.ts';
 
 /** Blobs that are copied at the same time. */
 const CONCURRENCY = 25;
-/** Blobs whose keys contain the id of the workspace. */
-const OWN_PREFIXES = ['runs', 'journals', 'storage'];
 
 /**
  * Writes all of a frozen workspace to the archive. Safe to repeat: an export that was interrupted begins again, with the blobs
@@ -50,7 +49,7 @@ export async function exportWorkspace(deps: MoveDeps, archive: Archive, workspac
     }
     yield* peopleOf(deps, workspace);
     yield* secretsOf(deps, id);
-    for (const keys of [named, ...OWN_PREFIXES.map((prefix) => deps.blobs.list(`${prefix}/${id}/`))]) {
+    for (const keys of [named, ...ownBlobPrefixes(id).map((prefix) => deps.blobs.list(prefix))]) {
       for await (const record of copyBlobs(deps, archive, move!.id, keys)) {
         blobs += 1;
         yield record;
@@ -185,8 +184,7 @@ async function* peopleOf(deps: MoveDeps, { id }: Workspace): AsyncGenerator<Pers
 }
 
 async function* secretsOf({ main, vault }: MoveDeps, workspaceId: string): AsyncGenerator<MoveRecord> {
-  const { items } = await main.query({ pk: `WS#${workspaceId}`, sk: { beginsWith: 'SECRET#' }, limit: 1000 });
-  const names = items.map(({ sk }) => sk.slice('SECRET#'.length));
+  const names = [...(await secretNamesOf({ main }, workspaceId))];
   const values = {
     secrets: await vault.read(workspaceId, names),
     signing: await vault.read(signingVaultOf(workspaceId), [SIGNING_NAME]),

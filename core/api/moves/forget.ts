@@ -1,4 +1,5 @@
-import { listKeys } from '#core/accounts/keys/store.ts';
+import { listKeys, revokeKey } from '#core/accounts/keys/store.ts';
+import { secretNamesOf } from '#core/accounts/secrets/store.ts';
 import { userEmailItem } from '#core/accounts/workspaces/emails.ts';
 import {
   listMembers,
@@ -11,13 +12,10 @@ import {
 import { releaseHolder } from '#core/agents/retention/blobs.ts';
 import { SIGNING_NAME } from '#core/outbound/signing.ts';
 import { retryOnConflict } from '#core/ports/retry-on-conflict.ts';
-import { exists, type Key, queryAll } from '#core/ports/table.ts';
+import { exists, type Key } from '#core/ports/table.ts';
 import { signingVaultOf } from '#core/ports/vault.ts';
 import type { MoveDeps } from './freeze.ts';
-import { type OwnItem, ownItems } from './own-items.ts';
-
-/** Blobs whose keys contain the id of the workspace. */
-const OWN_PREFIXES = ['runs', 'journals', 'storage'];
+import { type OwnItem, ownBlobPrefixes, ownItems } from './own-items.ts';
 
 /**
  * Erases a workspace that has moved away, or one that arrived and was never opened. Of one that has moved, its name stays taken,
@@ -39,8 +37,8 @@ export async function forgetWorkspace(deps: MoveDeps, workspaceId: string): Prom
     await eraseItem(deps, own);
     count += 1;
   }
-  for (const prefix of OWN_PREFIXES) {
-    for await (const key of deps.blobs.list(`${prefix}/${workspaceId}/`)) await deps.blobs.delete(key);
+  for (const prefix of ownBlobPrefixes(workspaceId)) {
+    for await (const key of deps.blobs.list(prefix)) await deps.blobs.delete(key);
   }
   const { slug, move } = workspace;
   if (state === 'arriving') {
@@ -97,9 +95,7 @@ function heldBlob({ kind, item }: OwnItem): string | undefined {
 }
 
 async function removeSecrets({ main, vault }: MoveDeps, workspaceId: string): Promise<void> {
-  for await (const { sk } of queryAll(main, { pk: `WS#${workspaceId}`, sk: { beginsWith: 'SECRET#' } })) {
-    await vault.remove(workspaceId, sk.slice('SECRET#'.length));
-  }
+  for (const name of await secretNamesOf({ main }, workspaceId)) await vault.remove(workspaceId, name);
   await vault.remove(signingVaultOf(workspaceId), SIGNING_NAME);
 }
 
@@ -108,10 +104,9 @@ async function removePeople(deps: MoveDeps, workspaceId: string): Promise<void> 
   const { main } = deps;
   for (const userId of await listMembers(deps, workspaceId)) {
     const isElsewhere = (await listMemberships(deps, userId)).some(({ workspace }) => workspace.id !== workspaceId);
-    for (const { id, hash, limits } of await listKeys(deps, userId)) {
+    for (const { id, limits } of await listKeys(deps, userId)) {
       if (isElsewhere && limits?.workspaceId !== workspaceId) continue;
-      await main.delete({ pk: `KEY#${hash}`, sk: 'META' });
-      await main.delete({ pk: userKey(userId).pk, sk: `KEY#${id}` });
+      await revokeKey(deps, userId, id);
     }
     const user = await main.get(userKey(userId));
     if (!isElsewhere && user !== undefined) {

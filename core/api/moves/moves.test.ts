@@ -147,6 +147,17 @@ describe('a move', () => {
     expect(service).toMatchObject({ desired: 'running', applied: null, address: null, instances: {} });
   });
 
+  test('brings more secrets than a page of a query has', async () => {
+    const names = Array.from({ length: 1001 }, (_, n) => `SECRET_${n}`);
+    for (const name of names) {
+      await old.main.put({ pk: `WS#${ada.workspaceId}`, sk: `SECRET#${name}`, name });
+    }
+    const last = names.toSorted().at(-1)!;
+    await old.vault.write(ada.workspaceId, last, 'made-up');
+    await move(old, next, newArchive().archive);
+    expect(await next.vault.read(ada.workspaceId, [last])).toEqual({ [last]: 'made-up' });
+  });
+
   test('lets people and programs go on in the other cell with their keys, and names it in the old one', async () => {
     await move(old, next, newArchive().archive);
     const [atOld, atNext] = [clientOf(old), clientOf(next)];

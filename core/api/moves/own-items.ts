@@ -6,6 +6,10 @@ import { type Kind, kindOf, type Partition, partitionsOf } from './kinds.ts';
 
 export type TableDeps = Pick<Deps, 'main' | 'runs' | 'counters'> & { readonly scan: Scan };
 
+/** Beginnings of the keys of blobs that contain the id of a workspace. */
+export const ownBlobPrefixes = (workspaceId: string): string[] =>
+  ['runs', 'journals', 'storage'].map((first) => `${first}/${workspaceId}/`);
+
 /** An item of a workspace. */
 export interface OwnItem {
   readonly table: TableName;

@@ -1,6 +1,6 @@
 import { admit } from '#core/accounts/limits/admission.ts';
 import type { RateLimit } from '#core/accounts/limits/rate-limit.ts';
-import { checkStays } from '#core/accounts/workspaces/moving.ts';
+import { checkStays, checkStillStays, type Use } from '#core/accounts/workspaces/moving.ts';
 import { PlatformError } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
 import { takeBudgetPlace } from '#core/billing/budgets/admission.ts';
@@ -44,14 +44,18 @@ export async function admitCall(
   deps: Deps,
   call: PreparedCall,
   {
-    turn = async () => {},
+    turn,
     beginJournal,
   }: { readonly turn?: () => Promise<void>; readonly beginJournal?: BeginJournal | undefined } = {},
 ): Promise<Admitted> {
   const places = await takePlaces(deps, call);
   const { record, payment, releasePlaces } = places;
   const keep = async () => {
-    await turn();
+    if (turn !== undefined) {
+      await turn();
+      // A freeze waits for runs, and not for calls that wait for their turn.
+      await checkStillStays(deps, call.workspace.id, useOf(call));
+    }
     const kept = await keepCall(deps, call, beginJournal);
     // The sweep releases an expired lease whose run it does not find. A process that was suspended until then must not
     // write the record afterwards: nothing would ever lead the sweep to it.
@@ -73,6 +77,9 @@ export async function admitCall(
   }
   return { ...places, ...kept };
 }
+
+/** Sub-calls of runs that have begun go on while a workspace waits for these to end. */
+const useOf = ({ lineage }: PreparedCall): Use => (lineage.parentRunId === undefined ? 'change' : 'run');
 
 /** Stores the call of a run that another process may continue or try again. */
 async function keepCall(
@@ -103,7 +110,7 @@ export async function takePlaces(deps: Deps, call: PreparedCall): Promise<Omit<A
   await checkSpace(deps);
   const { agent, workspace, runId, deadline } = call;
   const isTop = call.lineage.parentRunId === undefined;
-  checkStays(workspace, isTop ? 'change' : 'run');
+  checkStays(workspace, useOf(call));
   // Sub-calls of an admitted run are not checked, so that the run can complete.
   const priceCents = priceFor(agent, workspace);
   const budget = isTop ? await takeBudgetPlace(deps, workspace, { runId, agent, priceCents, deadline }) : undefined;

@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { markMove } from '#core/api/moves/mark.ts';
 import { PlatformError } from '#core/base/errors.ts';
 import type { RunJob } from '#core/ports/deps.ts';
 import { sweepLostRuns } from '#core/runs/sweep.ts';
@@ -136,6 +137,22 @@ test('a caller waits for its turn for half of its time', async () => {
   await world.ticked(3);
   await open();
   await ended(queued.run_id);
+  await expectNothingLeft(world);
+});
+
+test('a caller that waits for its turn begins nothing in a workspace that has frozen meanwhile', async () => {
+  const world = await gated({ limit: 1, key: '/customer' });
+  const { deps, user, appOf, processOf, requestOf, begin, asked, open } = world;
+  await begin({ customer: 'a' });
+  await asked(1);
+  const request = requestOf(user, 'POST', '/later/plain/latest/run', { customer: 'a' });
+  const answer = appOf(processOf().process)(request);
+  await world.until(async () => (await world.waitingEntries()) === 1);
+  await markMove(deps, user.workspaceId, { state: 'frozen', cell: 'b', id: deps.ids.uuid() });
+  await open();
+  const refused = await settled(deps, answer);
+  expect([refused.status, await refused.text()]).toEqual([429, expect.stringContaining('moves to another cell')]);
+  expect(world.asked).toHaveLength(1);
   await expectNothingLeft(world);
 });
 

@@ -1,6 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import { checkStays } from '#core/accounts/workspaces/moving.ts';
-import { findWorkspace } from '#core/accounts/workspaces/store.ts';
+import { checkStillStays } from '#core/accounts/workspaces/moving.ts';
 import { PlatformError } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
 import { hasEnded } from '#core/base/run-kinds.ts';
@@ -28,8 +27,7 @@ export async function receiveEvent(
     });
   }
   const { run: place, name } = target;
-  const workspace = await findWorkspace(deps, place.workspaceId);
-  if (workspace !== undefined) checkStays(workspace, 'change');
+  await checkStillStays(deps, place.workspaceId, 'change');
   const before = (await findEvent(deps, place, name))?.happened;
   if (before !== undefined) checkIsSame(before, name, payload);
   const run = await new RunStore(deps, place.workspaceId).find(place.runId);
