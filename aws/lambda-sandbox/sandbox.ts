@@ -1,10 +1,7 @@
 import { LambdaClient } from '@aws-sdk/client-lambda';
 import { isHostBusy } from '#core/base/errors.ts';
 import { noPlaceError, queueDeadline } from '#core/execution/fair-queue.ts';
-import type { BlobLinks, Blobs } from '#core/ports/blobs.ts';
-import type { Clock } from '#core/ports/clock.ts';
-import type { Deps, Log } from '#core/ports/deps.ts';
-import { type Ids, randomHex } from '#core/ports/ids.ts';
+import { randomHex } from '#core/ports/ids.ts';
 import {
   type ExecEvent,
   type ExecRequest,
@@ -17,23 +14,12 @@ import {
 import { problemOf, RunnerSession } from '#runner/server/client.ts';
 import type { EventContent, EventHead, ProgramEvent } from '#runner/server/protocol.ts';
 import { createS3Links } from '../blobs/s3-links.ts';
-import type { AwsConfig } from '../config.ts';
 import { invokeStreaming } from '../fargate/invoke.ts';
 import { reuseKeyOf } from '../fargate/reuse-key.ts';
+import type { FargateSandboxOptions } from '../fargate/sandbox.ts';
 import { IMAGE_INTERPRETERS, LIFETIME_GRACE_MS, runnerJob } from '../runner-job.ts';
 
-export interface LambdaSandboxOptions {
-  readonly config: AwsConfig;
-  readonly clock: Clock;
-  readonly ids: Ids;
-  readonly log: Log;
-  readonly blobs: Blobs;
-  readonly links: BlobLinks;
-  /** Must not retry by itself, so that no command runs twice. */
-  readonly lambda: LambdaClient;
-  /** Keeps the process alive for background work. */
-  readonly background: Deps['background'];
-}
+export type LambdaSandboxOptions = FargateSandboxOptions;
 
 export type LambdaSandboxDeps = Omit<LambdaSandboxOptions, 'links' | 'lambda'>;
 

@@ -6,7 +6,7 @@ import type { TableName } from '#core/ports/table-rules.ts';
  *
  * - `copy`: the other cell gets the same item.
  * - `reseal`: the same, but the data key in it is opened here and sealed with the vault of the other cell.
- * - `person`: members of the workspace are users in both cells afterwards (`people.ts`).
+ * - `person`: members of the workspace are users in both cells afterwards (`import.ts`).
  * - `blob`: the other cell adds the holders of a blob that moves.
  * - `drop`: the other cell does not get it.
  */
