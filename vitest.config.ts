@@ -1,11 +1,12 @@
 import { availableParallelism } from 'node:os';
-import { relative } from 'node:path';
+import { join, relative } from 'node:path';
 import { defineConfig } from 'vitest/config';
 import { BaseSequencer, type Reporter, type TestCase, type TestSpecification, type Vitest } from 'vitest/node';
 
 /** The slowest files of the suites, started first so that the workers finish together. */
 const SLOWEST_FIRST = [
   'test/rehearsal/platform.rehearsal.ts',
+  'test/rehearsal/second-half.rehearsal.ts',
   'test/rehearsal/faults.rehearsal.ts',
   'aws/microvm/sandbox.aws.test.ts',
   'test/stacks/templates.aws.test.ts',
@@ -97,7 +98,7 @@ const PROCESSES = [
   '{aws,local,adapters/mcp,runner}/**/*.test.ts',
   'core/manifest/tool-commands/tool-command.test.ts',
   'core/execution/durable/files.test.ts',
-  'core/execution/engines/{long-loops,managed-loop,loop/stdio-servers,program/{detached,durable}-program}.test.ts',
+  'core/execution/engines/{long-loops,managed-loop,session-loops,loop/stdio-servers,program/{detached,durable}-program}.test.ts',
   'functions/host.test.ts',
   'test/{docs,helpers,scripts}/**/*.test.ts',
   'test/path-costs.test.ts',
@@ -112,11 +113,13 @@ const STACKS = [
 
 /**
  * What starts processes and sandboxes waits for them about half of the time, so that a third worker on two cores has work.
- * The projects of `npm test` share one number: those with different numbers would run one after the other.
+ * Projects of one command share one number: those with different numbers would run one after the other.
  */
 const WAITING = { maxWorkers: Math.ceil(1.5 * availableParallelism()) };
 
 const unit = {
+  // The dashboard has a package.json of its own, whose imports cannot lead out of its folder.
+  resolve: { alias: { '#core': join(import.meta.dirname, 'core') } },
   test: {
     name: 'unit',
     ...WAITING,
@@ -180,14 +183,17 @@ const others = [
     test: {
       // Projects of frameworks with their packages from the registries; the variable FRAMEWORKS names others.
       name: 'frameworks',
-      include: ['test/cli/*.frameworks.ts'],
+      include: ['test/{cli,wires}/*.frameworks.ts'],
       exclude: NEVER,
     },
   },
   {
     test: {
       name: 'aws',
+      ...WAITING,
       include: [AWS],
+      // Files share the modules of their worker, of which the clients of AWS alone take seconds to load.
+      isolate: false,
       setupFiles: ['test/helpers/fast-check-seed.ts'],
       exclude: ['test/rehearsal/**', ...STACKS, ...NEVER],
       globalSetup: ['test/helpers/aws-emulators.ts'],
@@ -199,6 +205,7 @@ const others = [
     test: {
       // The templates of the stacks, which need no emulators.
       name: 'stacks',
+      ...WAITING,
       include: STACKS,
       exclude: NEVER,
       // Files share the CDK and the templates of their worker.
@@ -215,6 +222,8 @@ const others = [
       name: 'browser',
       include: ['dashboard/test/**/*.browser.ts'],
       globalSetup: ['dashboard/test/build.ts'],
+      // Each file starts a platform in its worker, as those of the project `platform` do.
+      isolate: false,
       // A test waits for its page about half of the time. With more workers, Chromium is short of processors.
       ...WAITING,
       // A check with axe takes seconds, and a page has four of them.

@@ -13,6 +13,8 @@ import {
   questionParts,
   sandboxParts,
   tableParts,
+  taskPushParts,
+  toolSignInParts,
   uploadFormParts,
   vaultParts,
 } from './deps.ts';
@@ -33,18 +35,20 @@ export function awsDeps(config: AwsConfig, fieldsOfRequest?: () => LogFields | u
   const host = hostParts(config, fieldsOfRequest);
   const tables = tableParts(host);
   const blobs = blobParts(host);
+  const vault = vaultParts({ ...host, ...tables });
   return {
     ...host,
     ...tables,
     ...blobs,
     ...uploadFormParts(host),
-    ...vaultParts({ ...host, ...tables }),
+    ...vault,
     ...installParts(host),
     ...handOverParts(host, LEAVE_CALL_MS),
     ...mailParts(host),
     ...sandboxParts({ ...host, ...tables, ...blobs }),
     llm: new LazyLlm(async () => (await import('#adapters/llm/create-llm.ts')).createLlm(config, host.log)),
     toolServers: createMcpToolServers(host),
+    ...toolSignInParts(host),
     ownServices: {
       async find(workspaceId, wanted) {
         const { ownServices } = await import('#core/services/own-services.ts');
@@ -55,6 +59,7 @@ export function awsDeps(config: AwsConfig, fieldsOfRequest?: () => LogFields | u
       },
     },
     ...questionParts({ ...host, ...tables }),
+    ...taskPushParts({ ...host, ...tables, ...blobs, ...vault }),
     modelTable: new LayeredModelTable({
       ...host,
       source: config.models === undefined ? undefined : awsModels(host.outbound, config.models),

@@ -172,6 +172,16 @@ export const AWS_SETTINGS = {
     () => z.string().optional(),
     "Name of the secret in Secrets Manager with the operator's key (docs/billing.md), set from `operator` of the stage. Without it, the API rejects requests of an operator.",
   ),
+  cardKeySecret: setting(
+    'PLATFORM_A2A_SECRET',
+    () => z.string().optional(),
+    'Name of the secret in Secrets Manager with the key that signs A2A cards (docs/a2a.md#signed-cards), set from `a2a` of the stage.',
+  ),
+  operatorTelemetry: setting(
+    'PLATFORM_OPERATOR_TELEMETRY',
+    () => z.string().optional(),
+    "The operator's collector of spans, as JSON (`aws/operator-telemetry.ts`), set from `telemetry` of the stage. Only the functions that note and send spans have it.",
+  ),
   secrets: setting(
     'PLATFORM_SECRETS',
     () => z.enum(['secrets-manager', 'envelope', 'both']).default('secrets-manager'),

@@ -1,7 +1,10 @@
 import { Logger } from '@aws-lambda-powertools/logger';
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
+import { createMcpEndpoint } from '#adapters/mcp/endpoint.ts';
+import { createToolSignIn } from '#adapters/mcp/tool-sign-in.ts';
 import { batchesOf } from '#core/base/batches.ts';
 import { HttpOutbound } from '#core/outbound/http-outbound.ts';
+import type { CardKey } from '#core/ports/card-key.ts';
 import { SystemClock } from '#core/ports/clock.ts';
 import type { AllDeps, Deps } from '#core/ports/deps.ts';
 import { SystemIds } from '#core/ports/ids.ts';
@@ -42,6 +45,7 @@ export type LogFields = Readonly<Record<string, string>>;
  */
 export interface HostDeps extends Pick<Deps, 'clock' | 'ids' | 'log' | 'background' | 'runSignals' | 'space'> {
   readonly outbound: HttpOutbound;
+  readonly exchanges: HttpOutbound;
   readonly config: AwsConfig;
   /** The logger behind `log`, for the middleware of Lambda entries. */
   readonly logger: Logger;
@@ -58,13 +62,15 @@ export function hostParts(config: AwsConfig, fieldsOfRequest: () => LogFields | 
   const logger = new Logger({ logLevel: config.logLevel });
   const clock = new SystemClock();
   const pending = new Set<Promise<void>>();
+  const outbound = new HttpOutbound({ clock, ownHosts: config.outboundHosts });
   return {
     config,
     clock,
     ids: new SystemIds(config.cell),
     runSignals: new ProcessRunSignals(),
     space: endlessSpace,
-    outbound: new HttpOutbound({ clock, ownHosts: config.outboundHosts }),
+    outbound,
+    exchanges: outbound,
     logger,
     log: {
       debug: (message, fields = {}) => logger.debug(message, { ...fieldsOfRequest(), ...fields }),
@@ -131,6 +137,16 @@ export const questionParts = (deps: HostDeps & Pick<Deps, 'main'>): Required<Pic
   async showQuestion(question) {
     const { questionListener } = await import('./questions.ts');
     await questionListener(deps)(question);
+  },
+});
+
+/** Loaded on demand: few runs are tasks. */
+export const taskPushParts = (
+  deps: HostDeps & Pick<Deps, 'main' | 'runs' | 'blobs' | 'vault'>,
+): Required<Pick<Deps, 'pushTask'>> => ({
+  async pushTask(news) {
+    const { taskPusher } = await import('#core/wires/a2a/pushes.ts');
+    return taskPusher(deps)(news);
   },
 });
 
@@ -215,6 +231,8 @@ export const timerParts = ({ config }: HostDeps): Pick<AllDeps, 'timers'> => ({
   }),
 });
 
+export const mcpParts = ({ log }: HostDeps): Pick<AllDeps, 'mcp'> => ({ mcp: createMcpEndpoint({ log }) });
+
 export const uploadFormParts = ({ config, clock }: HostDeps): Pick<Deps, 'uploadForms'> => ({
   uploadForms: new LazyUploadForms(async () => {
     const { createS3UploadForms } = await import('./blobs/s3-upload-forms.ts');
@@ -245,6 +263,10 @@ export const vaultParts = ({
   }),
 });
 
+export const toolSignInParts = ({ outbound }: HostDeps): Pick<Deps, 'toolSignIn'> => ({
+  toolSignIn: createToolSignIn({ outbound }),
+});
+
 export const paymentParts = ({ config, clock }: HostDeps): Pick<AllDeps, 'payments'> => {
   const { stripeSecret: secretName, stripeUrl: url } = config;
   if (secretName === undefined) return { payments: noPayments };
@@ -267,6 +289,19 @@ export function operatorParts({ config, clock }: HostDeps): Pick<AllDeps, 'opera
       key ??= import('./secrets/operator-key.ts').then(({ operatorKeyOnAws }) =>
         operatorKeyOnAws({ secretName, clock }),
       );
+      return (await key)();
+    },
+  };
+}
+
+export function cardKeyParts({ config, clock }: HostDeps): Pick<AllDeps, 'cardKey'> {
+  const { cardKeySecret: secretName } = config;
+  if (secretName === undefined) return {};
+  // Loaded on demand: few requests need it.
+  let key: Promise<CardKey> | undefined;
+  return {
+    async cardKey() {
+      key ??= import('./secrets/card-key.ts').then(({ cardKeyOnAws }) => cardKeyOnAws({ secretName, clock }));
       return (await key)();
     },
   };

@@ -9,6 +9,7 @@ import { type Row, withPlatform } from './harness.ts';
 import { benchInstall } from './install.ts';
 import { benchLambda } from './lambda-entries.ts';
 import { benchLoops } from './loops.ts';
+import { benchMcp } from './mcp.ts';
 import { benchOrchestrator } from './orchestrator.ts';
 import { benchPrompts } from './prompts.ts';
 import { describeRegression, figuresOf, type Regression, regressionsOf } from './regressions.ts';
@@ -17,11 +18,14 @@ import { benchRoundTrips } from './round-trips.ts';
 import { benchSandboxes } from './sandboxes.ts';
 import { benchSchedules } from './schedules.ts';
 import { benchServices } from './services.ts';
+import { benchSessions } from './sessions.ts';
 import { benchSoak } from './soak.ts';
 import { benchTasks } from './tasks.ts';
+import { benchTelemetry } from './telemetry.ts';
 import { benchUsage } from './usage.ts';
 import { benchWaiting } from './waiting.ts';
 import { benchWebhooks } from './webhooks.ts';
+import { benchWires } from './wires.ts';
 
 /**
  * `npm run bench`: alternates each measurement with its baseline, and writes medians as a table to stdout and, by
@@ -40,9 +44,13 @@ const SECTIONS: { readonly [name: string]: (minutes?: number) => Promise<Row[]> 
   docs: benchDocs,
   usage: benchUsage,
   tasks: benchTasks,
+  telemetry: benchTelemetry,
   webhooks: () => withPlatform(benchWebhooks),
+  wires: () => withPlatform(benchWires),
+  mcp: () => withPlatform(benchMcp),
   schedules: benchSchedules,
   waiting: benchWaiting,
+  sessions: benchSessions,
   sandboxes: benchSandboxes,
   services: () => withPlatform(benchServices),
   soak: (minutes) => withPlatform((bench) => benchSoak(bench, minutes)),

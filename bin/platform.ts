@@ -11,4 +11,4 @@ const stage = await loadStage(String(app.node.tryGetContext('stage') ?? 'dev'));
 // Builds each time, in a second or two, so that bundles are never older than their sources.
 await buildFunctions();
 await buildRunner();
-addStage(app, stage, stage.web.kind === 'off' ? {} : { dashboard: buildDashboard(), docs: buildDocsSite() });
+addStage(app, stage, stage.web.kind === 'off' ? {} : { dashboard: buildDashboard(), docs: await buildDocsSite() });

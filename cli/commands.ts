@@ -45,6 +45,7 @@ export const COMMANDS: { readonly [group: string]: readonly CommandRow[] } = {
     },
     { name: 'publish', summary: 'Publish an agent', load: () => import('./commands/publish.ts') },
     { name: 'run', summary: 'Call an agent', load: () => import('./commands/run.ts') },
+    { name: 'chat', summary: 'Talk with an agent', load: () => import('./commands/chat.ts') },
     { name: 'agents', summary: 'List the agents in the workspace', load: () => import('./commands/agents.ts') },
     { name: 'info', summary: 'Show details of an agent', load: () => import('./commands/info.ts') },
     {
@@ -56,6 +57,11 @@ export const COMMANDS: { readonly [group: string]: readonly CommandRow[] } = {
       name: 'types',
       summary: 'Write the types of an agent for TypeScript or Python',
       load: () => import('./commands/types.ts'),
+    },
+    {
+      name: 'client',
+      summary: 'Write a typed client of an agent, for TypeScript or Python',
+      load: () => import('./commands/client.ts'),
     },
     { name: 'versions', summary: 'List the versions of an agent', load: () => import('./commands/versions.ts') },
     { name: 'diff', summary: 'Compare two versions of an agent', load: () => import('./commands/diff.ts') },
@@ -86,6 +92,7 @@ export const COMMANDS: { readonly [group: string]: readonly CommandRow[] } = {
       summary: 'Rerun a run with the same or another input, or from one of its turns',
       load: () => import('./commands/replay.ts'),
     },
+    { name: 'sessions', summary: 'Manage conversations with agents', load: () => import('./commands/sessions.ts') },
     {
       name: 'approvals',
       summary: 'List the calls and questions that wait for a decision',
@@ -107,6 +114,11 @@ export const COMMANDS: { readonly [group: string]: readonly CommandRow[] } = {
       summary: 'Manage read-only links to runs',
       load: () => import('./commands/share.ts'),
     },
+    {
+      name: 'chat-link',
+      summary: 'Manage links by which people without an account talk to an agent',
+      load: () => import('./commands/chat-link.ts'),
+    },
   ],
   'Automation:': [
     {
@@ -120,9 +132,24 @@ export const COMMANDS: { readonly [group: string]: readonly CommandRow[] } = {
       summary: 'Manage the addresses to which ends of runs are posted',
       load: () => import('./commands/destinations.ts'),
     },
+    {
+      name: 'telemetry',
+      summary: 'Send the spans of runs to an OpenTelemetry collector',
+      load: () => import('./commands/telemetry.ts'),
+    },
   ],
   'Workspace:': [
     { name: 'secrets', summary: 'Manage the secrets of the workspace', load: () => import('./commands/secrets.ts') },
+    {
+      name: 'connect',
+      summary: 'Sign in at an MCP server or an HTTP API, so that agents can use it',
+      load: () => import('./commands/connect.ts'),
+    },
+    {
+      name: 'connections',
+      summary: 'Manage connections to MCP servers and HTTP APIs',
+      load: () => import('./commands/connections.ts'),
+    },
     {
       name: 'providers',
       summary: 'Manage the model providers of the workspace',
@@ -148,6 +175,7 @@ export const COMMANDS: { readonly [group: string]: readonly CommandRow[] } = {
     { name: 'task', summary: 'Manage tasks', load: () => import('./commands/task.ts') },
     { name: 'message', summary: 'Manage messages', load: () => import('./commands/message.ts') },
     { name: 'storage', summary: 'Manage stored JSON documents', load: () => import('./commands/storage.ts') },
+    { name: 'memory', summary: 'Manage what agents remember', load: () => import('./commands/memory.ts') },
     { name: 'usage', summary: 'Show usage statistics', load: () => import('./commands/usage.ts') },
     { name: 'billing', summary: 'Show and buy credits', load: () => import('./commands/billing.ts') },
     { name: 'budget', summary: 'Manage spending budgets', load: () => import('./commands/budget.ts') },

@@ -24,6 +24,8 @@ export interface OperationCommand {
   readonly options?: readonly string[];
   /** Maps members to shorter option names. The member's own name stays as an option that the help omits. */
   readonly named?: Readonly<Record<string, string>>;
+  /** Whether it is about what belongs to a tenant, whom an option names. */
+  readonly isOfTenant?: boolean;
   /** Whether the body is the input of a run: the option is then `--input`, and `--body` stays hidden. */
   readonly bodyIsInput?: boolean;
   /** Members that are always sent. */
@@ -77,9 +79,10 @@ export function addOperation(command: Command, cli: Cli, row: OperationCommand):
     row.options ? row.options.includes(name) : !row.args?.includes(name) && !isOtherName(schema),
   );
   command.description(row.summary ?? route.summary).addHelpText('after', `\nExample:\n  $ platform ${row.example}`);
-  for (const name of inPath) command.argument(`<${labelOf(name)}>`, formsOf(name));
+  for (const name of inPath) command.argument(`<${labelOf(name)}>`, formsOf(name, route.path));
   for (const { name, schema } of asArguments) command.argument(`<${name.replaceAll('_', '-')}>`, helpOf(schema));
   for (const member of asOptions) for (const option of optionsOf(member, row.named)) command.addOption(option);
+  if (row.isOfTenant) command.addOption(new Option('--tenant <id>', 'Your customer, to whom it belongs'));
   const hasBody = route.request?.body !== undefined && !isRaw(route.request.body);
   if (hasBody) {
     const option = new Option('--body <json>', 'Request body: JSON, @file, or - for stdin; options take precedence');
@@ -99,7 +102,7 @@ export function addOperation(command: Command, cli: Cli, row: OperationCommand):
     if (route.path.includes('{workspace_id}')) params.workspace_id = await cli.workspaceId();
     for (const [index, name] of inPath.entries()) {
       if (name === AGENT) Object.assign(params, agentOf(values[index]!));
-      else params[name] = await findId(cli, name, values[index]!);
+      else params[name] = await findId(cli, name, values[index]!, route.path);
     }
     if (row.confirm !== undefined) await cli.confirm(`${row.confirm} ${values.join(' ')}`);
     const body = (options.body ?? (row.bodyIsInput ? options.input : undefined)) as string | undefined;
@@ -121,7 +124,8 @@ export function addOperation(command: Command, cli: Cli, row: OperationCommand):
     }
     Object.assign(hasBody ? sent.body : sent.query, row.fixed);
     const call = client[row.operation] as (args: object) => Promise<unknown>;
-    const answer = await call({ params, query: sent.query, ...(hasBody && { body: sent.body }) });
+    const headers = typeof options.tenant === 'string' && row.isOfTenant ? { 'x-platform-tenant': options.tenant } : {};
+    const answer = await call({ params, headers, query: sent.query, ...(hasBody && { body: sent.body }) });
     const { warnings = [] } = (answer ?? {}) as { readonly warnings?: readonly unknown[] };
     for (const warning of warnings) cli.output.warn(textOf(warning));
     cli.output.result(answer, (shown) => inWords(cli, row, shown));
@@ -266,6 +270,7 @@ const TITLES: { readonly [member: string]: string } = {
   p50_latency_ms: 'p50',
   p95_latency_ms: 'p95',
   error_message: 'error',
+  external_id: 'name',
 };
 /** Format of the API's UTC times. Tables omit the seconds, which JSON includes. */
 const TIME = /^(\d{4}-\d\d-\d\d)T(\d\d:\d\d):\d\d(\.\d+)?Z$/;
@@ -275,9 +280,12 @@ function titleOf(name: string, list: readonly Record<string, unknown>[]): string
   return TITLES[name] ?? (isTime ? `${name.replace(/_at$/, '')} (UTC)` : name.replace(/_ms$/, '')).replaceAll('_', ' ');
 }
 
+/** The first digits of an id, as commands take them. */
+export const shortId = (id: string): string => id.slice(0, id.startsWith('ses_') ? 12 : 8);
+
 function cellOf(cli: Cli, name: string, value: unknown): string {
   if (name.endsWith('_ms')) return duration(value as number | null);
   const text = textOf(value).replace(TIME, '$1 $2');
-  if (/^(id|.*_id)$/.test(name)) return text.slice(0, 8);
+  if (/^(id|.*_id)$/.test(name) && name !== 'external_id') return shortId(text);
   return /status|state/.test(name) ? cli.output.status(text) : text;
 }

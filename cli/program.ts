@@ -3,7 +3,7 @@ import { EXIT, UsageError } from '#client/usage-error.ts';
 import { VERSION } from '#core/base/version.ts';
 import { COMMANDS } from './commands.ts';
 import { Cli, type GlobalOptions, type Host } from './shared/cli.ts';
-import { type Failure, failureOf } from './shared/failure.ts';
+import { failureOf, failureText } from './shared/failure.ts';
 
 const MORE = `
 Results go to stdout, as JSON with --json or when stdout is not a terminal; everything else goes to stderr.
@@ -101,16 +101,7 @@ async function fail(cli: Cli, error: unknown): Promise<number> {
     const { exitCode, docsUrl: _, ...shown } = failure;
     cli.output.error(JSON.stringify({ error: { ...shown.detail, ...shown, detail: undefined }, exit_code: exitCode }));
   } else {
-    cli.output.error(inWords(cli, failure));
+    cli.output.error(failureText(cli, failure));
   }
   return failure.exitCode === 0 ? EXIT.failed : failure.exitCode;
-}
-
-function inWords({ output }: Cli, { message, hint, docsUrl, code, requestId }: Failure): string {
-  const lines = [`${output.style('red', 'error:')} ${message}`];
-  if (hint !== undefined) lines.push(`${output.style('cyan', 'hint:')}  ${hint}`);
-  if (docsUrl !== undefined) lines.push(`${output.style('cyan', 'docs:')}  ${docsUrl}`);
-  const quoted = [code === 'USAGE' || code === 'FAILED' ? undefined : code, requestId].filter(Boolean).join(' ');
-  if (quoted !== '') lines.push(output.style('dim', quoted));
-  return lines.join('\n');
 }

@@ -14,6 +14,7 @@ export const TEMPLATES = {
   'hello-node': { summary: 'a Node.js program of 10 lines' },
   'hello-typescript': { summary: 'a TypeScript program without a build step' },
   prompt: { summary: 'a single model call with schemas' },
+  chat: { summary: 'a conversation that remembers what was said' },
   loop: { summary: 'a model that uses two tools' },
   'long-loop': { summary: 'a loop that may take hours and survives restarts' },
   approval: { summary: 'a loop that asks a person before it pays' },
@@ -86,6 +87,7 @@ function agentGuide(name: string, files: FilesByPath): string {
     runtime?: { command: string };
     run_mode?: string;
     required_secrets?: string[];
+    sessions?: unknown;
     manifest?: { dependencies: { id: string; version: string }[] };
   };
   const samples = Object.keys(files).filter((path) => path.startsWith('sample-files/'));
@@ -135,6 +137,7 @@ function agentGuide(name: string, files: FilesByPath): string {
       isService
         ? `platform service deploy ${name}${has('sample-deploy.json') ? ' --body @sample-deploy.json' : ''}`
         : `platform run ${name}${input}`,
+      ...(manifest.sessions ? [`platform chat ${name}`] : []),
       isService ? `platform service logs ${name}` : `platform logs ${name}`,
       '```',
     ].join('\n'),

@@ -84,6 +84,8 @@ const CHUNKS = [
     minShareCount: 2,
     priority: 2,
   },
+  // Two pages show it, and no other.
+  { name: 'conversation', test: /\/src\/chat\/(?!markdown)/, priority: 1 },
   { name: (id: string) => /\/src\/pages\/([^/]+)\//.exec(id)?.[1] ?? null, priority: 1 },
 ];
 

@@ -10,7 +10,9 @@ test('a failed row does not stop the others, and fails the function after they h
     {
       finishLostRuns: () => Promise.reject(new Error('no table')),
       watchBudgets: async () => {},
+      eraseExpiredSessions: async () => {},
       announceEnds: async () => {},
+      sendTelemetry: async () => {},
       sweepQueues: async () => {},
       resumeRuns: async () => {},
       async retryDeliveries() {

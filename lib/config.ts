@@ -4,6 +4,7 @@ import * as z from 'zod';
 import { BACKGROUND_FUNCTIONS } from '#core/api/background.ts';
 import { type PortRange, portsText } from '#core/base/port-ranges.ts';
 import { privateRangeProblem } from '#core/base/private-ranges.ts';
+import { SAMPLERS } from '#core/base/samplers.ts';
 import { transportsSchema } from '#core/base/transports.ts';
 import { FUNCTION_NAMES } from '#core/http/route.ts';
 import { concurrencyProblem, environmentProblem, fargateSizeProblem, MAX_TASKS, networkProblem } from './limits.ts';
@@ -139,6 +140,7 @@ const SECRETS = {
   PLATFORM_STRIPE_WEBHOOK_SECRET: 'stripe',
   PLATFORM_OPERATOR_KEY: 'operator',
   PLATFORM_OIDC_CLIENT_SECRET: 'oidc',
+  PLATFORM_A2A_KEY_FILE: 'a2a',
 };
 
 /** What a stage must say to run programs in Lambda functions: the promises that these cannot keep (docs/sandbox.md). */
@@ -327,11 +329,24 @@ export const platformSchema = z
     mailFrom: z.email().optional(),
     stripe: secret().optional(),
     operator: secret().optional(),
+    a2a: secret().optional(),
     oidc: secret()
       .extend({
         issuer: z.url({ protocol: /^https$/ }),
         clientId: z.string().min(1),
         domains: z.array(z.hostname()).default([]),
+      })
+      .optional(),
+    telemetry: secret()
+      .partial()
+      .extend({
+        endpoint: z
+          .url({ protocol: /^https?$/ })
+          .refine((url) => !/[@?#]/.test(url), 'must have no user, query or fragment: keys belong in the secret'),
+        serviceName: z.string().min(1).max(255).default('agent-platform'),
+        attributes: z.record(z.string().regex(/^[\w.-]{1,255}$/), z.string().max(1000)).default({}),
+        sampler: z.enum(SAMPLERS).default('parentbased_always_on'),
+        ratio: z.number().min(0).max(1).default(1),
       })
       .optional(),
     egressPorts: ports(20).default([]),
@@ -390,7 +405,12 @@ export const platformSchema = z
       PLATFORM_OIDC_CLIENT_ID: clientId,
       PLATFORM_OIDC_DOMAINS: `${domains}`,
     };
-    const message = environmentProblem({ ...stage.settings, ...memberSettings(stage), ...(stage.oidc && signIn) });
+    const message = environmentProblem({
+      ...stage.settings,
+      ...memberSettings(stage),
+      ...(stage.oidc && signIn),
+      ...(stage.telemetry && { PLATFORM_OPERATOR_TELEMETRY: JSON.stringify(stage.telemetry) }),
+    });
     if (message !== undefined) context.addIssue({ code: 'custom', path: ['settings'], message });
   });
 

@@ -22,6 +22,7 @@ export const BLOB_FOLDERS = [
   'journals',
   'layers',
   'runs',
+  'sessions',
   'storage',
   'transfers',
   'uploads',
@@ -39,6 +40,8 @@ export interface BlobAccess {
 /** `read` and `write` include what signs messages. */
 export type SecretsUse = 'sign' | 'read' | 'write';
 
+export type DataKeysUse = 'open' | 'both';
+
 /** Size and permissions of a deployed function. It has no other permissions. */
 export interface FunctionSpec {
   readonly memoryMb: number;
@@ -55,18 +58,26 @@ export interface FunctionSpec {
    */
   readonly secrets?: SecretsUse;
   /**
-   * Whether it makes data keys of workspaces, as functions that begin durable runs do, or also opens them, as those that
-   * continue runs or begin again from a turn of another one.
+   * Whether it opens data keys of workspaces, as a function that only sends what others sealed does, or also makes them.
    *
    * @default - neither
    */
-  readonly dataKeys?: 'make' | 'both';
+  readonly dataKeys?: DataKeysUse;
   /** Whether it calls models: on Bedrock, and with the operator's own table, if the stage has these. @default false */
   readonly models?: boolean;
   /** Whether it calls the payment provider, if the stage has one. @default false */
   readonly payments?: boolean;
   /** Whether it accepts commands of the operator, if the stage has an operator key. @default false */
   readonly operator?: boolean;
+  /**
+   * Whether it notes which runs the operator's collector gets, if the stage has one, or sends their spans, for which it reads
+   * the secret with the headers.
+   *
+   * @default - neither
+   */
+  readonly telemetry?: 'note' | 'send';
+  /** Whether it signs the cards of agents, if the stage has a key for them. @default false */
+  readonly cardKey?: boolean;
   /** Whether it handles sign-in with the stage's OpenID provider, if there is one. @default false */
   readonly oidc?: boolean;
   /** Whether it sends e-mail, if the stage has a sender address. @default false */
@@ -150,6 +161,16 @@ const KEEP_RUNS = {
   remove: ['journals'],
 } as const satisfies BlobAccess;
 
+/**
+ * The same for functions whose runs may belong to a session: what was said in it goes on, and is erased if it is deleted
+ * while they work.
+ */
+const KEEP_SESSIONS = {
+  read: [...KEEP_RUNS.read, 'journals', 'sessions'],
+  write: [...KEEP_RUNS.write, 'sessions'],
+  remove: ['journals', 'runs', 'sessions'],
+} as const satisfies BlobAccess;
+
 /** Permissions of functions that run schedules: those of a call without a caller, plus the schedule's own records. */
 const RUN_SCHEDULES = {
   memoryMb: WAITING_MEMORY_MB,
@@ -165,7 +186,30 @@ const RUN_SCHEDULES = {
   secrets: 'read',
   // Durable runs leave it.
   calls: ['loop-worker'],
-  dataKeys: 'make',
+  // Durable runs begin. Loops open the tokens of connections, and seal new ones.
+  dataKeys: 'both',
+  models: true,
+  sandbox: 'open',
+} as const satisfies FunctionSpec;
+
+/** Permissions of functions that answer calls. */
+const SERVE_CALLS = {
+  memoryMb: WAITING_MEMORY_MB,
+  timeoutSeconds: CALL_FUNCTION_SECONDS,
+  tables: {
+    // Paid agents write the ledger. A triggered schedule writes its open run, at whose end the schedule is checked.
+    main: { items: [...AUTHENTICATE, 'PutItem', 'DeleteItem', 'ConditionCheckItem'], query: ['table', 'gsi1'] },
+    // A service key is looked up in its run's record; a replayed run is found by the prefix of its id.
+    runs: { items: ['GetItem', 'PutItem', 'UpdateItem', 'DeleteItem'], query: ['table'] },
+    // Admission, budgets of sub-calls, stored responses of calls with an Idempotency-Key, and concurrency leases of streams.
+    counters: { items: [...LIMIT, 'PutItem', 'DeleteItem'], query: ['table'] },
+  },
+  // A replay from a turn reads the journal of its original run.
+  blobs: { ...KEEP_SESSIONS, read: [...KEEP_SESSIONS.read, 'uploads'] },
+  secrets: 'read',
+  // Durable runs leave it.
+  calls: ['loop-worker'],
+  dataKeys: 'both',
   models: true,
   sandbox: 'open',
 } as const satisfies FunctionSpec;
@@ -176,6 +220,15 @@ const RUN_SCHEDULES = {
  */
 export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionName]: FunctionSpec } = {
   meta: { memoryMb: 512, timeoutSeconds: BUFFERED_SECONDS },
+  a2a: {
+    ...SERVE_CALLS,
+    tables: {
+      ...SERVE_CALLS.tables,
+      // Tasks are listed.
+      runs: { items: [...SERVE_CALLS.tables.runs.items, 'BatchGetItem'], query: ['table', 'gsi2'] },
+    },
+    cardKey: true,
+  },
   agents: {
     memoryMb: MEMORY_MB,
     timeoutSeconds: BUFFERED_SECONDS,
@@ -205,26 +258,7 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
     payments: true,
     operator: true,
   },
-  calls: {
-    memoryMb: WAITING_MEMORY_MB,
-    timeoutSeconds: CALL_FUNCTION_SECONDS,
-    tables: {
-      // Paid agents write the ledger. A triggered schedule writes its open run, at whose end the schedule is checked.
-      main: { items: [...AUTHENTICATE, 'PutItem', 'DeleteItem', 'ConditionCheckItem'], query: ['table', 'gsi1'] },
-      // A service key is looked up in its run's record; a replayed run is found by the prefix of its id.
-      runs: { items: ['GetItem', 'PutItem', 'UpdateItem', 'DeleteItem'], query: ['table'] },
-      // Admission, budgets of sub-calls, and stored responses of calls with an Idempotency-Key.
-      counters: { items: [...LIMIT, 'PutItem', 'DeleteItem'] },
-    },
-    // A replay from a turn reads the journal of its original run.
-    blobs: { ...KEEP_RUNS, read: [...KEEP_RUNS.read, 'journals', 'uploads'] },
-    secrets: 'read',
-    // Durable runs leave it.
-    calls: ['loop-worker'],
-    dataKeys: 'both',
-    models: true,
-    sandbox: 'open',
-  },
+  calls: SERVE_CALLS,
   catalog: {
     memoryMb: MEMORY_MB,
     timeoutSeconds: BUFFERED_SECONDS,
@@ -261,7 +295,8 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
       // Concurrency leases of streams.
       counters: { items: [...LIMIT, 'PutItem', 'DeleteItem'], query: ['table'] },
     },
-    blobs: { read: ['runs'] },
+    // Whether a run's text can be shown as it is written follows from its agent.
+    blobs: { read: ['definitions', 'runs', 'sessions'] },
   },
   install: {
     memoryMb: 512,
@@ -303,7 +338,7 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
       runs: { items: ['GetItem', 'PutItem', 'UpdateItem', 'DeleteItem'], query: ['table'] },
       counters: { items: LIMIT },
     },
-    blobs: { ...KEEP_RUNS, read: [...KEEP_RUNS.read, 'journals'] },
+    blobs: KEEP_SESSIONS,
     secrets: 'read',
     // It sends runs of hours on.
     calls: ['loop-worker'],
@@ -312,6 +347,24 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
     dataKeys: 'both',
     models: true,
     sandbox: 'open',
+  },
+  // Calls as in `calls`, and the operations that are tools: those of `tasks`, `schedules`, `runs` and `catalog`.
+  mcp: {
+    ...SERVE_CALLS,
+    tables: {
+      main: {
+        items: [...SERVE_CALLS.tables.main.items, 'BatchGetItem'],
+        query: [...SERVE_CALLS.tables.main.query, 'gsi2'],
+      },
+      runs: {
+        items: [...SERVE_CALLS.tables.runs.items, 'BatchGetItem'],
+        query: ['table', 'gsi1', 'gsi2'],
+      },
+      counters: SERVE_CALLS.tables.counters,
+    },
+    // Bodies that were uploaded first are those of other functions.
+    blobs: KEEP_SESSIONS,
+    timers: 'set',
   },
   reconciler: {
     memoryMb: 512,
@@ -331,9 +384,11 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
         items: ['GetItem', 'BatchGetItem', 'PutItem', 'UpdateItem', 'DeleteItem'],
         query: ['table', 'gsi1', 'gsi2'],
       },
-      counters: { items: LIMIT },
+      // The answer to a call with an Idempotency-Key is erased with its session.
+      counters: { items: [...LIMIT, 'DeleteItem'] },
     },
-    blobs: { read: ['runs'] },
+    // Sessions are opened for an agent, copied, and erased with what was said in their runs.
+    blobs: { read: ['definitions', 'runs', 'sessions'], write: ['sessions'], remove: ['journals', 'runs', 'sessions'] },
     // Runs that waited continue after a decision.
     calls: ['loop-worker'],
   },
@@ -367,10 +422,14 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
     memoryMb: MEMORY_MB,
     timeoutSeconds: BUFFERED_SECONDS,
     tables: {
-      main: { items: [...AUTHENTICATE, 'PutItem', 'DeleteItem'], query: ['table'] },
-      counters: { items: LIMIT },
+      // The copies of a workspace record whether its runs are exported.
+      main: { items: [...AUTHENTICATE, 'PutItem', 'DeleteItem'], query: ['table', 'gsi1'] },
+      // Sign-ins of connections that are under way.
+      counters: { items: [...LIMIT, 'PutItem', 'DeleteItem'] },
     },
     secrets: 'write',
+    // Tokens of connections are sealed with them.
+    dataKeys: 'both',
     // Services that use a changed secret are restarted.
     calls: ['service-keeper'],
   },
@@ -423,12 +482,16 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
       main: { items: ['GetItem', 'PutItem', 'UpdateItem', 'DeleteItem'], query: ['table', 'gsi1', 'gsi2'] },
       // Open runs, and runs by the id prefix in their leases. Budgets read usage. Places in queues are deleted.
       runs: { items: ['GetItem', 'PutItem', 'UpdateItem', 'DeleteItem'], query: ['table', 'gsi1'] },
-      // The stamp that validates its cached secrets, and the leases of lost runs.
-      counters: { items: LIMIT, query: ['table'] },
+      // The stamp that validates its cached secrets, the leases of lost runs, and answers of runs of erased sessions.
+      counters: { items: [...LIMIT, 'DeleteItem'], query: ['table'] },
     },
-    blobs: { read: ['runs'], write: ['runs'] },
+    // Sessions whose time is over are erased.
+    blobs: { read: ['runs', 'sessions'], write: ['runs', 'sessions'], remove: ['journals', 'runs', 'sessions'] },
     // Alerts are signed.
     secrets: 'sign',
+    telemetry: 'send',
+    // What proves a message about a task to its receiver is opened.
+    dataKeys: 'open',
     // Budgets pause services. Durable runs whose function died are taken up.
     calls: ['loop-worker', 'service-keeper'],
   },
@@ -486,6 +549,7 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
       // Runs in flight of budgets.
       counters: { items: ['GetItem', 'UpdateItem'] },
     },
+    telemetry: 'note',
     // Sums lag by the window; a longer one has more runs in a write.
     runStream: { batchSize: 1000, windowSeconds: 1 },
   },

@@ -51,7 +51,7 @@ export function environmentProblem(variables: Readonly<Record<string, string>>):
   const bytes = Buffer.byteLength(JSON.stringify(variables));
   if (bytes <= MAX_SETTINGS_BYTES) return undefined;
   const [largest] = Object.entries(variables).sort(([, a], [, b]) => b.length - a.length);
-  return `has ${bytes} bytes together with the members for egress and sign-in, but the environment of a Lambda function has room for ${MAX_SETTINGS_BYTES}: shorten ${largest![0]}, the largest`;
+  return `has ${bytes} bytes together with the members for egress, sign-in and telemetry, but the environment of a Lambda function has room for ${MAX_SETTINGS_BYTES}: shorten ${largest![0]}, the largest`;
 }
 
 /**

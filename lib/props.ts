@@ -178,11 +178,23 @@ export interface AgentPlatformProps {
    */
   readonly operator?: SecretProps | undefined;
   /**
+   * Signs the A2A cards of agents. You create the secret, whose text is a private key for ECDSA on the curve P-256 in PEM.
+   *
+   * @default - cards have no signatures
+   */
+  readonly a2a?: SecretProps | undefined;
+  /**
    * Sign-in with an OpenID provider. You create the secret, whose text is the platform's client secret at the provider.
    *
    * @default - only API keys and links
    */
   readonly oidc?: OidcProps | undefined;
+  /**
+   * Sends the spans of the runs of all workspaces, without contents, to your own OpenTelemetry collector.
+   *
+   * @default - workspaces send their own
+   */
+  readonly telemetry?: TelemetryProps | undefined;
   /**
    * TCP ports that manifests may name in `egress`. The networks of sandboxes and services open them to all addresses,
    * in addition to 443. At most 20 ports or ranges.
@@ -249,7 +261,9 @@ export type LogRetentionDays =
 
 /** Functions that serve requests. */
 export type ApiFunctionName =
+  | 'mcp'
   | 'meta'
+  | 'a2a'
   | 'agents'
   | 'billing'
   | 'calls'
@@ -805,3 +819,53 @@ export interface OidcProps extends SecretProps {
    */
   readonly domains?: readonly string[] | undefined;
 }
+
+/** OpenTelemetry collector of the operator. */
+export interface TelemetryProps {
+  /**
+   * Base address of the collector, `https://…` or, in your own network (`functionVpc`), `http://…`. Spans go to
+   * `/v1/traces` below it. No user, query or token.
+   */
+  readonly endpoint: string;
+  /**
+   * Name of a secret in Secrets Manager, not its ARN, that you create: its text is the headers of each request, as
+   * `name=value` separated by commas, with values percent-encoded. No template contains its value. No token.
+   *
+   * @default - no headers
+   */
+  readonly secretName?: string | undefined;
+  /**
+   * The attribute `service.name` of all spans.
+   *
+   * @default 'agent-platform'
+   */
+  readonly serviceName?: string | undefined;
+  /**
+   * More attributes of the resource, such as `{ 'deployment.environment.name': 'prod' }`. No tokens.
+   *
+   * @default - none
+   */
+  readonly attributes?: Readonly<Record<string, string>> | undefined;
+  /**
+   * Which traces are sent, by the names of OpenTelemetry's SDKs. `parentbased_…` does what the caller decided, if one
+   * began the trace.
+   *
+   * @default 'parentbased_always_on'
+   */
+  readonly sampler?: TraceSampler | undefined;
+  /**
+   * Part of the traces that the samplers with `traceidratio` send, from 0 to 1.
+   *
+   * @default 1
+   */
+  readonly ratio?: number | undefined;
+}
+
+/** Samplers of OpenTelemetry's SDKs. */
+export type TraceSampler =
+  | 'always_on'
+  | 'always_off'
+  | 'traceidratio'
+  | 'parentbased_always_on'
+  | 'parentbased_always_off'
+  | 'parentbased_traceidratio';

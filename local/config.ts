@@ -8,6 +8,7 @@ import {
   setting,
   type ValuesOf,
 } from '#core/base/config.ts';
+import { SAMPLERS } from '#core/base/samplers.ts';
 import { withoutEnd } from '#core/base/text.ts';
 import { OPERATOR_KEY, OPERATOR_KEY_RULE } from '#core/ports/operator-key.ts';
 
@@ -84,6 +85,46 @@ export const LOCAL_SETTINGS = {
         .transform((key) => hash('sha256', key))
         .optional(),
     "The operator's key for setting plans and granting credits over the API (docs/billing.md): at least 32 characters, such as the output of `openssl rand -hex 32`. Without it, the API rejects such requests.",
+  ),
+  cardKeyFile: setting(
+    'PLATFORM_A2A_KEY_FILE',
+    () => z.string().optional(),
+    'File with the private key, in PEM, that signs the A2A cards of agents (docs/a2a.md#signed-cards). Without it, cards have no signatures.',
+  ),
+  otlpEndpoint: setting(
+    'OTEL_EXPORTER_OTLP_ENDPOINT',
+    () => z.url({ protocol: /^https?$/ }).optional(),
+    "Base address of the operator's OpenTelemetry collector, such as `http://127.0.0.1:4318`: spans of the runs of all workspaces, without contents, go to `/v1/traces`, metrics to `/v1/metrics` (docs/telemetry.md#for-operators).",
+  ),
+  otlpHeaders: setting(
+    'OTEL_EXPORTER_OTLP_HEADERS',
+    () => z.string().default(''),
+    'Headers of these requests, as `name=value` separated by commas, with values percent-encoded. Kept secret.',
+  ),
+  otelServiceName: setting(
+    'OTEL_SERVICE_NAME',
+    () => z.string().default('agent-platform'),
+    'The attribute `service.name` of what goes to `OTEL_EXPORTER_OTLP_ENDPOINT`.',
+  ),
+  otelResourceAttributes: setting(
+    'OTEL_RESOURCE_ATTRIBUTES',
+    () => z.string().default(''),
+    'More attributes of the resource, as `name=value` separated by commas.',
+  ),
+  otelSampler: setting(
+    'OTEL_TRACES_SAMPLER',
+    () => z.enum(SAMPLERS).default('parentbased_always_on'),
+    'Which traces are sent. `parentbased_...` does what the caller decided, if one began the trace.',
+  ),
+  otelSamplerArg: setting(
+    'OTEL_TRACES_SAMPLER_ARG',
+    () => z.coerce.number().min(0).max(1).default(1),
+    'Part of the traces that the samplers with `traceidratio` send, from 0 to 1.',
+  ),
+  otelDisabled: setting(
+    'OTEL_SDK_DISABLED',
+    () => z.stringbool().default(false),
+    'Whether nothing goes to `OTEL_EXPORTER_OTLP_ENDPOINT`.',
   ),
   minFreeBytes: setting(
     'PLATFORM_MIN_FREE_MB',

@@ -1,13 +1,16 @@
-import { existsSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createLlm } from '#adapters/llm/create-llm.ts';
+import { createMcpEndpoint } from '#adapters/mcp/endpoint.ts';
 import { createMcpToolServers } from '#adapters/mcp/tool-servers.ts';
+import { createToolSignIn } from '#adapters/mcp/tool-sign-in.ts';
 import type { OidcDeps } from '#adapters/oidc/openid-provider.ts';
 import { install } from '#core/api/install.ts';
 import { resumeRun } from '#core/execution/durable/resume.ts';
 import { registryEnvironment, registryTargets } from '#core/manifest/bundle/registries.ts';
 import { LayeredModelTable } from '#core/models/model-table.ts';
 import { HttpOutbound } from '#core/outbound/http-outbound.ts';
+import type { CardKey } from '#core/ports/card-key.ts';
 import { SystemClock } from '#core/ports/clock.ts';
 import type { AllDeps } from '#core/ports/deps.ts';
 import { noMail } from '#core/ports/mail.ts';
@@ -20,6 +23,7 @@ import { applyServices } from '#core/services/apply.ts';
 import { bootDocument } from '#core/services/boot.ts';
 import { ownServices } from '#core/services/own-services.ts';
 import { takeReports } from '#core/services/reports.ts';
+import { parseCardKey } from '#core/wires/a2a/card-key.ts';
 import type { Gateway } from '#runner/sandbox/egress-proxy.ts';
 import { NamespaceSandbox } from '#runner/sandbox/namespace-sandbox.ts';
 import { DATABASE } from './backup/format.ts';
@@ -45,6 +49,7 @@ import type { ScriptedStripeServer } from './scripted-stripe/server.ts';
 import { LocalServiceHost } from './services/local-service-host.ts';
 import { wayToServices } from './services/own-way.ts';
 import { startSums } from './start-sums.ts';
+import { operatorTelemetryOf } from './telemetry/operator.ts';
 
 /** Short, so that each batch of expired items is small and no request waits for it. */
 const PURGE_INTERVAL_MS = 5_000;
@@ -171,6 +176,7 @@ export async function localDeps(config: LocalConfig, listening: Gateway): Promis
     hostState,
     scan: new SqliteScan(database, clock),
     endedRuns: feed,
+    operatorTelemetry: operatorTelemetryOf(config),
     onRunEnd: (run) => hostState.countRun(run),
     onRunsOverdue: (count) => hostState.noteOverdueRuns(count),
     serviceLogs: serviceHost,
@@ -179,6 +185,7 @@ export async function localDeps(config: LocalConfig, listening: Gateway): Promis
     },
     payments,
     operatorKey: async () => config.operatorKeyHash,
+    cardKey: cardKeyOf(config),
     signInProvider: signInProvider(config, { outbound, clock }),
     scriptedStripe,
     runSignals: new ProcessRunSignals(),
@@ -190,7 +197,10 @@ export async function localDeps(config: LocalConfig, listening: Gateway): Promis
       source: config.models === undefined ? undefined : localModels(outbound, config.models),
     }),
     outbound,
+    exchanges: outbound,
     toolServers: createMcpToolServers({ outbound, clock }),
+    mcp: createMcpEndpoint({ log }),
+    toolSignIn: createToolSignIn({ outbound }),
     ownServices: ownServices({ ...tables, clock, ids, config }, wayToServices(clock, listening, config.servicesDomain)),
     gatewayUrl: addressOf(listening),
     mail: noMail,
@@ -210,6 +220,10 @@ export async function localDeps(config: LocalConfig, listening: Gateway): Promis
     async showQuestion(question) {
       const { questionListener } = await import('#core/collaboration/questions.ts');
       await questionListener(deps)(question);
+    },
+    async pushTask(news) {
+      const { taskPusher } = await import('#core/wires/a2a/pushes.ts');
+      return taskPusher(deps)(news);
     },
     leaveRuns(force) {
       stopping.abort();
@@ -260,6 +274,20 @@ function signInProvider(
     );
     return provider;
   });
+}
+
+/** Reads the key that signs cards. Throws an error that names the setting if it cannot be used. */
+function cardKeyOf({ cardKeyFile }: LocalConfig): CardKey | undefined {
+  if (cardKeyFile === undefined) return undefined;
+  const source = 'PLATFORM_A2A_KEY_FILE';
+  let pem: string;
+  try {
+    pem = readFileSync(cardKeyFile, 'utf8');
+  } catch (error) {
+    throw new Error(`${source}: the file cannot be read: ${(error as Error).message}`);
+  }
+  const key = parseCardKey(source, pem);
+  return async () => key;
 }
 
 /** Returns the public address of a service. */

@@ -22,6 +22,7 @@ import { createTickLimiter } from './http/tick-limiter.ts';
 import { createLog } from './process/log.ts';
 import { serveStatus } from './process/status-socket.ts';
 import { ServiceFront } from './services/front.ts';
+import { startMetrics } from './telemetry/push-metrics.ts';
 
 /** Longer than the longest call, so that a call can end before the server does. */
 const SHUTDOWN_MS = 300_000;
@@ -113,6 +114,7 @@ export async function startLocalServer(config: LocalConfig): Promise<LocalServer
   await recover(deps);
   runInBackground(deps, 'keepServices', allWork.keepServices(deps).finally(services.isComplete));
   const clocks = startClocks(deps);
+  if (deps.operatorTelemetry !== undefined) clocks.push(startMetrics(deps, deps.operatorTelemetry));
   const app = createApp(deps, routes, allHandlers(deps));
   const { uploadForms, hostState } = deps;
   const dashboard = new Dashboard({ log: deps.log, url: dashboardUrl });

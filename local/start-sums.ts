@@ -1,20 +1,23 @@
 import { sumEndedRuns } from '#core/billing/usage/sum-ended-runs.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { runIdOf } from '#core/runs/items.ts';
+import { noteForExport } from '#core/runs/telemetry/backlog.ts';
 import type { LocalFeed } from './database/local-feed.ts';
 import type { SqliteTable } from './database/sqlite-table.ts';
 
-/** Sums the usage of runs that end. */
+/** Sums the usage of runs that end, and notes those whose spans are sent. */
 export function startSums(
   feed: LocalFeed,
   runs: SqliteTable,
-  deps: Pick<Deps, 'runs' | 'counters' | 'clock' | 'log'>,
+  deps: Pick<Deps, 'runs' | 'counters' | 'clock' | 'log' | 'operatorTelemetry'>,
 ): void {
   const { log } = deps;
   feed.start(
     runs,
-    (shard, records) =>
-      sumEndedRuns(
+    async (shard, records) => {
+      // First, because a batch that fails comes again.
+      await noteForExport(deps, shard, records);
+      await sumEndedRuns(
         deps,
         {
           shard,
@@ -23,7 +26,8 @@ export function startSums(
           },
         },
         records,
-      ),
+      );
+    },
     (message, error) => log.error(message, { error: String(error) }),
   );
 }

@@ -66,7 +66,7 @@ export async function buildConstruct(): Promise<void> {
   // CloudFront compresses files itself, and Vite's manifest is only for tests.
   const filter = (file: string): boolean => !/\.(br|gz|vite)$/.test(file);
   cpSync(buildDashboard(), join(DIST, 'dashboard'), { recursive: true, filter });
-  cpSync(buildDocsSite(), join(deployed, 'docs-site'), { recursive: true, filter });
+  cpSync(await buildDocsSite(), join(deployed, 'docs-site'), { recursive: true, filter });
   writeArchive(join(DIST, 'deployed.zst'), deployed, ['functions', 'docs-site']);
   rmSync(deployed, { recursive: true });
 }

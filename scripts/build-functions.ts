@@ -1,9 +1,21 @@
-import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import {
+  cpSync,
+  existsSync,
+  globSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { isBuiltin } from 'node:module';
 import { dirname, join, relative } from 'node:path';
 import { build, type Metafile, type Plugin } from 'esbuild';
-import { openApiDocument } from '#core/api/openapi.ts';
+import { mcpTools } from '#core/api/mcp-tools.ts';
+import { agentFragments, openApiDocument } from '#core/api/openapi.ts';
 import type { Route } from '#core/http/route.ts';
+import { keptBuild } from './kept-build.ts';
 
 const ROOT = join(import.meta.dirname, '..');
 /** Output folder. It has one folder per function, with `index.mjs`, its chunks and source maps. */
@@ -26,14 +38,47 @@ const UNUSED_CREDENTIAL_PROVIDERS = [
   '@smithy/credential-provider-imds',
 ];
 
+/** Stands for the output folder in a kept metafile. */
+const BUILT = 'built';
+/** Everything that a bundle depends on. */
+const SOURCES = [
+  '{adapters,aws,client,core,functions,lib,local,runner,sdk}/**/*.{js,json,mjs,ts}',
+  'scripts/build-functions.ts',
+  'package.json',
+  'package-lock.json',
+  'tsconfig.json',
+];
+const NO_SOURCES = ['**/node_modules/**', '**/dist/**', '**/*.test.ts'];
+
 /**
  * Bundles every Lambda function separately. Dynamic imports (SDK clients, model providers) become files beside its
- * `index.mjs`. Load time depends mainly on the size of `index.mjs` and its static imports.
+ * `index.mjs`. Load time depends mainly on the size of `index.mjs` and its static imports. A build takes a minute. If the
+ * sources have not changed since the last build, its result is copied instead.
  */
 export async function buildFunctions(into = BUNDLES): Promise<Metafile> {
+  const sources = globSync(SOURCES, { cwd: ROOT, exclude: NO_SOURCES });
+  const kept = await keptBuild('functions', sources, (folder) => buildInto(folder, new Set(sources)));
+  rmSync(into, { recursive: true, force: true });
+  cpSync(join(kept, 'functions'), into, { recursive: true });
+  const metafile = readFileSync(join(kept, 'metafile.json'), 'utf8');
+  return JSON.parse(metafile.replaceAll(`"${BUILT}/`, `"${relative(ROOT, into)}/`));
+}
+
+/** Writes `functions` and `metafile.json`. Throws if a bundle has a file that is not in {@link SOURCES}. */
+async function buildInto(folder: string, sources: ReadonlySet<string>): Promise<void> {
+  const functions = join(folder, 'functions');
+  const metafile = await bundleFunctions(functions);
+  const unknown = Object.keys(metafile.inputs).filter(
+    (file) => !/(^|\/)node_modules\/|^[\w-]+:/.test(file) && !sources.has(file),
+  );
+  if (unknown.length > 0) throw new Error(`SOURCES of build-functions.ts lacks ${unknown.join(', ')}`);
+  const text = JSON.stringify(metafile).replaceAll(`"${relative(ROOT, functions)}/`, `"${BUILT}/`);
+  writeFileSync(join(folder, 'metafile.json'), text);
+}
+
+async function bundleFunctions(into: string): Promise<Metafile> {
   const functions = join(ROOT, 'functions');
   const names = readdirSync(functions, { withFileTypes: true }).filter((entry) => entry.isDirectory());
-  rmSync(into, { recursive: true, force: true });
   mkdirSync(into, { recursive: true });
   const parts = new Parts(into);
   const metafiles = await Promise.all(
@@ -101,7 +146,7 @@ async function buildFunction(name: string, folder: string, outdir: string, parts
   const apart = new Map<string, string>();
   const entry = join(folder, 'index.ts');
   const served = SERVES[name] ?? [name];
-  const own = [ownRows(served), ownHandlers(served), writtenDocument, bareSettings];
+  const own = [ownRows(served), ownHandlers(served), writtenDocument, writtenTools, bareSettings];
   const plugins = [...own, bareRows, oneLocale, noJsonSchemas, bundledApart(apart), noJit(entry), withEntry(entry)];
   if (WRITES_JSON_SCHEMAS.includes(name)) plugins.splice(plugins.indexOf(noJsonSchemas), 1);
   const metafiles = [withoutUnused(await bundle(entry, outdir, plugins))];
@@ -144,7 +189,7 @@ async function bundle(entry: string, outdir: string, plugins: Plugin[]): Promise
     target: 'node24',
     format: 'esm',
     external: UNUSED_CREDENTIAL_PROVIDERS,
-    plugins: [lazyBuiltins, ...plugins],
+    plugins: [lazyBuiltins, onlyVersions, ...plugins],
     mainFields: ['module', 'main'],
     banner: { js: REQUIRE },
     legalComments: 'none',
@@ -158,12 +203,26 @@ async function bundle(entry: string, outdir: string, plugins: Plugin[]): Promise
 /** Matches `import { keyRoutes } from '#core/accounts/keys/routes.ts';` in the route table. */
 const ROUTES_IMPORT = /^import \{([^}]+)\} from '([^']+\/routes\.ts)';$/gm;
 
-/** Methods and paths of the other rows, as arrays: objects with member names would be twice as long. */
+/** The most frequent beginning of a path, for which the table has a `~`. */
+const OF_A_WORKSPACE = '/workspaces/{workspace_id}';
+const METHODS: { readonly [letter: string]: Route['method'] } = {
+  A: 'PATCH',
+  D: 'DELETE',
+  G: 'GET',
+  P: 'POST',
+  U: 'PUT',
+};
+const LETTERS = Object.fromEntries(Object.entries(METHODS).map(([letter, method]) => [method, letter]));
+
+/** Reads the methods and paths of other rows from a text, which is a third as long as objects. */
 const OTHERS = `
+const methods = ${JSON.stringify(METHODS)};
 function others(text) {
-  return [...text.matchAll(/(\\S+) (\\S+)/g)].map(([, method, path]) => ({ method, path }));
+  return text.split(' ').map((row) => ({ method: methods[row[0]], path: row.slice(1).replace('~', '${OF_A_WORKSPACE}') }));
 }
 `;
+
+const shortRow = ({ method, path }: Route): string => LETTERS[method]! + path.replace(OF_A_WORKSPACE, '~');
 
 /**
  * Reduces the route table for one function: its rows completely, and the methods and paths of all other rows. The
@@ -183,15 +242,14 @@ const ownRows = (served: readonly string[]): Plugin => ({
         for (const name of names!.split(',').map((each) => each.trim())) {
           if (name === '') continue;
           const rows = exported[name]!;
-          const others = rows.map(({ method, path }) => `${method} ${path}`).join(' ');
           parts.push(
             rows.some(({ fn }) => served.includes(fn))
               ? `import { ${name} } from '${file}';`
-              : `const ${name} = others('${others}');`,
+              : `const ${name} = others('${rows.map(shortRow).join(' ')}');`,
           );
         }
       }
-      return { contents: parts.join('\n') + OTHERS + source.replaceAll(ROUTES_IMPORT, ''), loader: 'ts' };
+      return { contents: OTHERS + parts.join('\n') + source.replaceAll(ROUTES_IMPORT, ''), loader: 'ts' };
     });
   },
 });
@@ -293,11 +351,12 @@ const withEntry = (entry: string): Plugin => ({
     onResolve({ filter: /^[#.].*\.ts$/ }, async ({ path, kind, importer, resolveDir }) => {
       if (kind !== 'dynamic-import' || importer.startsWith(OF_THREADS)) return undefined;
       const resolved = await resolve(path, { kind: 'import-statement', importer, resolveDir });
-      return resolved.external ? resolved : { path: resolved.path, namespace: 'late' };
+      // The path is in the source map, which names no machine.
+      return resolved.external ? resolved : { path: relative(ROOT, resolved.path), namespace: 'late' };
     });
     onLoad({ filter: /./, namespace: 'late' }, ({ path }) => ({
-      contents: `import ${JSON.stringify(entry)}; export * from ${JSON.stringify(path)};`,
-      resolveDir: dirname(path),
+      contents: `import ${JSON.stringify(entry)}; export * from ${JSON.stringify(join(ROOT, path))};`,
+      resolveDir: dirname(join(ROOT, path)),
     }));
   },
 });
@@ -312,6 +371,17 @@ const oneLocale: Plugin = {
     onLoad({ filter: /\/zod\/v4\/locales\/index\.js$/ }, () => ({
       contents: `export { default as en } from './en.js';`,
     }));
+  },
+};
+
+/** A client of the AWS SDK imports its whole `package.json`, of which it sends the version. */
+const onlyVersions: Plugin = {
+  name: 'only-versions',
+  setup({ onLoad }) {
+    onLoad({ filter: /\/@aws-sdk\/client-[\w-]+\/package\.json$/ }, ({ path }) => {
+      const { version } = JSON.parse(readFileSync(path, 'utf8'));
+      return { contents: JSON.stringify({ version }), loader: 'json' };
+    });
   },
 };
 
@@ -418,6 +488,20 @@ const writtenDocument: Plugin = {
   setup({ onLoad }) {
     onLoad({ filter: exactly(join(ROOT, 'core/api/openapi.ts')) }, () => ({
       contents: `export const openApiDocument = () => (${JSON.stringify(openApiDocument())});`,
+    }));
+    // A module of its own: the function that serves the documents of agents would load the whole one with it.
+    onLoad({ filter: exactly(join(ROOT, 'core/api/agent-document/fragments.ts')) }, () => ({
+      contents: `export const fragments = () => (${JSON.stringify(agentFragments())});`,
+    }));
+  },
+};
+
+/** Writes the tools of MCP at build time, for the same reason. */
+const writtenTools: Plugin = {
+  name: 'written-tools',
+  setup({ onLoad }) {
+    onLoad({ filter: exactly(join(ROOT, 'core/api/mcp-tools.ts')) }, () => ({
+      contents: `const tools = ${JSON.stringify(mcpTools())}; export const mcpTools = () => tools;`,
     }));
   },
 };

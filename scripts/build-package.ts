@@ -66,7 +66,7 @@ async function buildPackage(): Promise<void> {
   // Clients that accept Brotli get those files, others the plain ones; Vite's manifest is only for tests.
   const filter = (file: string): boolean => !/\.(gz|vite)$/.test(file);
   cpSync(buildDashboard(), join(PACKAGE, 'dashboard/dist'), { recursive: true, filter });
-  cpSync(buildDocsSite(), join(PACKAGE, 'dist/docs-site'), { recursive: true, filter });
+  cpSync(await buildDocsSite(), join(PACKAGE, 'dist/docs-site'), { recursive: true, filter });
 }
 
 const filesOf = (globs: readonly string[]): string[] =>

@@ -1,7 +1,8 @@
 /**
- * Downloads the tools of `npm run test:aws` and the rehearsal into `.cache/` of the checkout: DynamoDB Local from Maven
- * Central, moto from PyPI, and Lambda's runtime client from npm, whose native part is compiled here; generators of
- * clients and requests that read the OpenAPI document; and with Go, Stripe's stripe-mock. Fast if they already exist.
+ * Downloads the tools of `npm run test:aws` and the rehearsal into the user's cache folder, which all checkouts share:
+ * DynamoDB Local from Maven Central, moto from PyPI, and Lambda's runtime client from npm, whose native part is compiled
+ * here; generators of clients and requests that read the OpenAPI document; and with Go, Stripe's stripe-mock. Fast if
+ * they already exist.
  * The suites do this themselves; run this file to do it in advance. The license of DynamoDB Local allows use but not
  * redistribution, so it must never be committed.
  */
@@ -18,7 +19,8 @@ import {
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { homedir } from 'node:os';
+import { dirname, isAbsolute, join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
 
 const DYNAMODB_LOCAL = '2.6.1';
@@ -29,12 +31,18 @@ const PYTHON_CLIENT_GENERATOR = '0.29.1';
 const TYPESCRIPT_CLIENT_GENERATOR = '7.13.0';
 const PYTHON_BUILD = '1.6.1';
 const PYTHON_CDK = '2.275.0';
+const MYPY = '2.4.1';
 const STRIPE_MOCK = '0.203.0';
 const PYTHON_RELEASE = 'v0.0.0-3.14.6-20260610-1';
 const PIP = '26.1';
 const MAVEN_DEPENDENCY_PLUGIN = '3.8.1';
 
-const CACHE = join(import.meta.dirname, '..', '.cache', 'test-tools');
+const { XDG_CACHE_HOME = '' } = process.env;
+/** Folder that all checkouts share. The variable counts only with an absolute path (XDG Base Directory Specification). */
+const CACHE = join(
+  isAbsolute(XDG_CACHE_HOME) ? XDG_CACHE_HOME : join(homedir(), '.cache'),
+  'agent-platform/test-tools',
+);
 
 export interface AwsEmulators {
   /** Folder with jars and native libraries. */
@@ -99,6 +107,14 @@ export function fetchPythonBuild(): string {
   return join(
     fetchOnce(`build-${PYTHON_BUILD}`, (folder) => fetchPython(folder, `build==${PYTHON_BUILD}`)),
     'bin',
+  );
+}
+
+/** Returns a Python interpreter with `mypy`. Throws if Python is missing. */
+export function fetchMypy(): string {
+  return join(
+    fetchOnce(`mypy-${MYPY}`, (folder) => fetchPython(folder, `mypy==${MYPY}`)),
+    'bin/python',
   );
 }
 
@@ -169,7 +185,7 @@ function fetchOnce(name: string, fill: (folder: string) => void): string {
   if (existsSync(folder)) return folder;
   const unfinished = `${folder}.${process.pid}`;
   mkdirSync(CACHE, { recursive: true });
-  console.error(`fetching ${name} into .cache/ …`);
+  console.error(`fetching ${name} into ${CACHE} …`);
   try {
     fill(unfinished);
     renameSync(unfinished, folder);
@@ -209,7 +225,8 @@ function fetchDynamoDbLocal(folder: string): void {
 function fetchPython(folder: string, ...packages: string[]): void {
   needs('python3', ['-c', 'import venv, ensurepip'], 'Python 3 with venv (Debian: apt-get install python3-venv)');
   run('python3', ['-m', 'venv', folder]);
-  run(join(folder, 'bin', 'python'), ['-m', 'pip', 'install', '--quiet', ...packages]);
+  // Python compiles what it imports, a small part of the packages.
+  run(join(folder, 'bin', 'python'), ['-m', 'pip', 'install', '--quiet', '--no-compile', ...packages]);
 }
 
 function fetchNode(folder: string, ...packages: string[]): void {

@@ -23,6 +23,7 @@ export const WINGS = [
   'services',
   'collaboration',
   'events',
+  'wires',
   'api',
 ] as const;
 const STRANGERS: readonly string[] = ['automation', 'services', 'collaboration'];
@@ -59,7 +60,7 @@ const PACKAGES: readonly { readonly name: RegExp; readonly folders: readonly str
   { name: /^openid-client$/, folders: ['adapters/oidc'] },
   { name: /^(aws-cdk-lib|constructs|cdk-nag)(\/|$)/, folders: ['lib', 'bin', 'stages'] },
   {
-    name: /^(react|react-dom|react-aria-components|lucide-react|recharts|anser|diff|vite)(\/|$)|^@(tanstack|rjsf|codemirror|cfworker|vitejs)\//,
+    name: /^(react|react-dom|react-aria-components|lucide-react|recharts|anser|diff|marked|vite)(\/|$)|^@(tanstack|rjsf|codemirror|cfworker|vitejs)\//,
     folders: ['dashboard'],
   },
 ];
@@ -76,6 +77,8 @@ const BROWSER_SAFE: readonly string[] = [
   'core/base/attempt-text.ts',
   'core/base/held-text.ts',
   'core/base/run-kinds.ts',
+  'core/execution/calls/answer-text.ts',
+  'core/execution/input/text-member.ts',
 ];
 
 /** Files in these folders, and all tests, may import everything, but must not form circular imports. */

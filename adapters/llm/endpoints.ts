@@ -33,14 +33,18 @@ export function createEndpointResolver(config: WireConfig): (request: LlmRequest
     signers.set(region, signer);
     return signer;
   };
-  return ({ provider, transport, apiKey, onSign }) => {
+  return ({ provider, transport, apiKey, onSign, traceHeaders }) => {
     switch (transport?.via) {
       case 'bedrock': {
         const { region, model } = transport;
         const prepare = async (request: OutgoingRequest) =>
           (await signerFor(region))(withoutHeader(withModel(request, model), 'x-api-key'));
         const endpoint = config.bedrockUrl ?? `https://bedrock-runtime.${region}.${suffixOf(region)}`;
-        return { baseURL: `${endpoint}/anthropic/v1`, apiKey: NO_KEY, send: sendFor({ onSign, prepare }) };
+        return {
+          baseURL: `${endpoint}/anthropic/v1`,
+          apiKey: NO_KEY,
+          send: sendFor({ onSign, traceHeaders, prepare }),
+        };
       }
       case 'azure': {
         const { url, auth, model } = transport;
@@ -50,15 +54,15 @@ export function createEndpointResolver(config: WireConfig): (request: LlmRequest
           const bare = withoutHeader(renamed, 'authorization');
           return { ...bare, headers: { ...bare.headers, 'api-key': apiKey! } };
         };
-        return { baseURL: url, apiKey, send: sendFor({ onSign, prepare }) };
+        return { baseURL: url, apiKey, send: sendFor({ onSign, traceHeaders, prepare }) };
       }
       case 'gateway':
-        return { baseURL: transport.url, apiKey, send: guardedSendFor({ onSign }) };
+        return { baseURL: transport.url, apiKey, send: guardedSendFor({ onSign, traceHeaders }) };
       default: {
         const { urlSetting } = rowOf(provider);
         const baseURL = urlSetting === null ? undefined : config[urlSetting];
         if (baseURL === undefined) throw new PlatformError('LLM_ERROR', 'No local model server is configured.');
-        return { baseURL, apiKey, send: sendFor({ onSign }) };
+        return { baseURL, apiKey, send: sendFor({ onSign, traceHeaders }) };
       }
     }
   };

@@ -33,7 +33,7 @@ export interface OutgoingRequest {
 }
 
 /** Options for sending one request. */
-export interface SendOptions extends Pick<LlmRequest, 'onSign'> {
+export interface SendOptions extends Pick<LlmRequest, 'onSign' | 'traceHeaders'> {
   /** Modifies the request: signs it, or replaces its model id. */
   readonly prepare?: (request: OutgoingRequest) => OutgoingRequest | Promise<OutgoingRequest>;
 }
@@ -66,7 +66,7 @@ export function createSender(guard?: AddressGuard): (options: SendOptions) => Se
   };
   const secure = { request: httpsRequest, agent: throttleConnects(new HttpsAgent(options)) };
   const plain = { request: httpRequest, agent: throttleConnects(new HttpAgent(options)) };
-  return ({ onSign, prepare }) =>
+  return ({ onSign, traceHeaders, prepare }) =>
     async (asked, signal) => {
       const sound = { ...asked, body: wellFormedBody(asked.body) };
       const { url, headers, body } = prepare === undefined ? sound : await prepare(sound);
@@ -76,7 +76,7 @@ export function createSender(guard?: AddressGuard): (options: SendOptions) => Se
         ...addressOf(url),
         agent,
         method: 'POST',
-        headers: { ...headers, 'content-length': Buffer.byteLength(body) },
+        headers: { ...headers, ...traceHeaders, 'content-length': Buffer.byteLength(body) },
       });
       const onAbort = (): void => void sent.destroy(new AbortedError());
       if (signal?.aborted) onAbort();

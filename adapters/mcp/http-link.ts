@@ -12,6 +12,7 @@ export function httpLink(
 ): Link {
   let bytesLeft = MAX_OPENING_BYTES;
   let failure: ToolServerFailure | undefined;
+  let challenge: string | undefined;
   const fetch = outboundFetch({
     outbound,
     ended,
@@ -23,11 +24,19 @@ export function httpLink(
       failure ??= error;
     },
     onAnswering: answering,
+    onChallenge(given) {
+      challenge = given;
+    },
   });
   const transport = new sdk.StreamableHTTPClientTransport(new URL(url), { requestInit: { headers }, fetch });
   return {
     transport,
     failure: () => failure,
+    challenge() {
+      const last = challenge;
+      challenge = undefined;
+      return last;
+    },
     opened() {
       bytesLeft = Number.POSITIVE_INFINITY;
     },

@@ -14,6 +14,8 @@ export interface Link {
   readonly transport: Transport;
   /** Returns why the session could not be opened. The SDK replaces some of these errors with its own. */
   failure(): ToolServerFailure | undefined;
+  /** Returns the header `WWW-Authenticate` of a refused request, once. */
+  challenge?(): string | undefined;
   /** Returns why no further call can succeed. */
   broken?(): ToolServerFailure | undefined;
   /** Called when the tools are listed. */

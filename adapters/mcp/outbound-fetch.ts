@@ -22,6 +22,8 @@ export interface OutboundFetchOptions {
   readonly onFailure: (failure: ToolServerFailure) => void;
   /** Called when a response to a request of the server is sent, and when the server has accepted it. */
   readonly onAnswering: (change: 1 | -1) => void;
+  /** Called with the header `WWW-Authenticate` of an answer 401 or 403. */
+  readonly onChallenge?: (challenge: string | undefined) => void;
 }
 
 /**
@@ -32,7 +34,8 @@ export interface OutboundFetchOptions {
  * reconnect to resume a broken response: all three are refused. An event stream that ends without its response would
  * block the SDK forever, so each stream gets an error as its last event, which the SDK ignores after a response.
  */
-export function outboundFetch({ outbound, ended, maxBytes, onBytes, onFailure, onAnswering }: OutboundFetchOptions) {
+export function outboundFetch(options: OutboundFetchOptions) {
+  const { outbound, ended, maxBytes, onBytes, onFailure, onAnswering, onChallenge } = options;
   const failed = (error: unknown): unknown => {
     const failure = unreached(error);
     if (failure !== undefined) onFailure(failure);
@@ -52,6 +55,7 @@ export function outboundFetch({ outbound, ended, maxBytes, onBytes, onFailure, o
       });
       const { status } = answer;
       if (status >= 300 && status < 400) throw redirected(status);
+      if (status === 401 || status === 403) onChallenge?.(answer.headers['www-authenticate']);
       const pieces = bounded(answer, maxBytes(), onBytes);
       const isStream = status < 300 && /^text\/event-stream\b/i.test(answer.headers['content-type'] ?? '');
       const content = isStream

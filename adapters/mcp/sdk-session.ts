@@ -1,5 +1,6 @@
 import type { CallToolResult, Client, ClientOptions, JsonSchemaValidator, Tool } from '@modelcontextprotocol/client';
 import { hasCode } from '#core/base/errors.ts';
+import type { TraceHeaders } from '#core/base/trace-context.ts';
 import type { Clock } from '#core/ports/clock.ts';
 import type { OutboundExchanges } from '#core/ports/outbound.ts';
 import {
@@ -106,7 +107,7 @@ async function open(sdk: Sdk, { clock }: SessionDeps, { mode, link: linkOf }: Wa
     await client.close().catch(() => {});
     ended.abort(CLOSED);
     signal.throwIfAborted();
-    throw unasked.failure ?? link.failure() ?? failureOf(sdk, error);
+    throw unasked.failure ?? link.failure() ?? failureOf(sdk, error, link.challenge?.());
   } finally {
     signal.removeEventListener('abort', stop);
   }
@@ -160,7 +161,12 @@ class McpSession implements ToolServerSession {
     this.#definitions = new Map(opened.tools.map(({ outputSchema, ...tool }) => [tool.name, tool]));
   }
 
-  async call({ name }: ServerTool, input: Parameters<ToolServerSession['call']>[1], signal: AbortSignal) {
+  async call(
+    { name }: ServerTool,
+    input: Parameters<ToolServerSession['call']>[1],
+    signal: AbortSignal,
+    trace?: TraceHeaders,
+  ) {
     const { client, link, unasked } = this.#opened;
     signal.throwIfAborted();
     unasked.reset();
@@ -168,13 +174,13 @@ class McpSession implements ToolServerSession {
     link.beforeCall?.(this.#calls);
     try {
       const result = await client.callTool(
-        { name, arguments: input },
+        { name, arguments: input, ...(trace && { _meta: { ...trace } }) },
         { signal, timeout: NO_TIMEOUT, toolDefinition: this.#definitions.get(name)! },
       );
       return serverResult(result);
     } catch (error) {
       signal.throwIfAborted();
-      throw unasked.failure ?? link.broken?.() ?? failureOf(this.#sdk, error);
+      throw unasked.failure ?? link.broken?.() ?? failureOf(this.#sdk, error, link.challenge?.());
     } finally {
       this.#calls--;
     }
@@ -234,7 +240,7 @@ function resultPart(block: CallToolResult['content'][number]): ServerResultPart 
 class AnsweredFailure extends ToolServerFailure {
   readonly answer: number;
 
-  constructor(message: string, answer: number, options: { readonly isTransient?: boolean } = {}) {
+  constructor(message: string, answer: number, options: ConstructorParameters<typeof ToolServerFailure>[1] = {}) {
     super(message, options);
     this.answer = answer;
   }
@@ -243,16 +249,18 @@ class AnsweredFailure extends ToolServerFailure {
 const hasAnswered = (error: unknown, answers: readonly number[]): boolean =>
   error instanceof AnsweredFailure && answers.includes(error.answer);
 
-function failureOf(sdk: Sdk, error: unknown): ToolServerFailure {
+function failureOf(sdk: Sdk, error: unknown, challenge?: string): ToolServerFailure {
   if (hasCode(error, 'TOOL_SERVER_FAILED')) return error as ToolServerFailure;
-  if (sdk.SdkHttpError.isInstance(error)) return statusFailure(error.data.status);
+  if (sdk.SdkHttpError.isInstance(error)) return statusFailure(error.data.status, challenge);
+  if (sdk.InsufficientScopeError.isInstance(error)) return statusFailure(403, challenge);
   if (error instanceof sdk.SseError && error.code !== undefined && error.code !== 200) return statusFailure(error.code);
   if (sdk.ProtocolError.isInstance(error)) {
     if (error.code === BROKEN_ANSWER) {
       return new ToolServerFailure(error.message.slice(0, MAX_OWN_ERROR_CHARACTERS), { isTransient: true });
     }
     const text = error.message.slice(0, MAX_ERROR_CHARACTERS);
-    return new AnsweredFailure(`it answered with the error ${error.code}: ${text}`, error.code);
+    // The body of a refusal may be an error of the protocol.
+    return new AnsweredFailure(`it answered with the error ${error.code}: ${text}`, error.code, { challenge });
   }
   const { SdkErrorCode } = sdk;
   switch (sdk.SdkError.isInstance(error) ? error.code : undefined) {
@@ -269,9 +277,9 @@ function failureOf(sdk: Sdk, error: unknown): ToolServerFailure {
   }
 }
 
-function statusFailure(status: number): ToolServerFailure {
+function statusFailure(status: number, challenge?: string): ToolServerFailure {
   const isRefusal = status === 401 || status === 403;
   const isTransient = status === 408 || status === 429 || status >= 500;
   const text = `it answered ${status}${isRefusal ? ': it refuses the headers' : ''}`;
-  return new AnsweredFailure(text, status, { isTransient });
+  return new AnsweredFailure(text, status, { isTransient, ...(isRefusal && { challenge }) });
 }

@@ -5,6 +5,7 @@ import { sumEndedRuns } from '#core/billing/usage/sum-ended-runs.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import type { FeedRecord, FeedRule } from '#core/ports/feed.ts';
 import { runIdOf, workspaceIdOf } from '#core/runs/items.ts';
+import { noteForExport } from '#core/runs/telemetry/backlog.ts';
 import { endsRun } from '#core/runs/usage/ended-run.ts';
 import type { AwsConfig } from '../config.ts';
 import { itemOf } from '../tables/dynamo-table.ts';
@@ -20,11 +21,11 @@ const POSITION_KEPT_SECONDS = 7 * 24 * 3600;
 /** Maximum number of digits of a sequence number, which makes them comparable as text. */
 const SEQUENCE_DIGITS = 40;
 
-type StreamDeps = Pick<Deps, 'runs' | 'counters' | 'clock' | 'log'> & {
+type StreamDeps = Pick<Deps, 'runs' | 'counters' | 'clock' | 'log' | 'operatorTelemetry'> & {
   readonly config: Pick<AwsConfig, 'sumsDeadQueue'>;
 };
 
-/** Adds the ended runs of a batch to the usage. Runs that cannot be counted go to the dead-letter queue. */
+/** Adds the ended runs of a batch to the usage, and notes those whose spans are sent. Runs that cannot be counted go to the dead-letter queue. */
 export async function sumFromStream(
   deps: StreamDeps,
   { Records, shardId: shard }: StreamEvent,
@@ -33,6 +34,8 @@ export async function sumFromStream(
   const records = feedRecords(Records, endsRun);
   if (records.length === 0) return;
   if (shard === undefined) throw new Error('the batch names no shard: its trigger needs a tumbling window');
+  // First, because a batch that fails comes again.
+  await noteForExport(deps, shard, records);
   await sumEndedRuns(
     deps,
     {

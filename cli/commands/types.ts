@@ -1,10 +1,9 @@
-import { readFile, writeFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { Option } from '@commander-js/extra-typings';
-import { UsageError } from '#client/usage-error.ts';
 import { visibleVersion } from '../shared/agent-reference.ts';
 import type { Configure } from '../shared/cli.ts';
 import { agentTypes, LANGUAGES, MARK } from '../typing/agent-types.ts';
+import { replaceWritten } from '../typing/written-file.ts';
 
 const types: Configure = (command, cli) => {
   command
@@ -25,27 +24,12 @@ const types: Configure = (command, cli) => {
       const names = text.includes('@') ? [agent] : [`${org_slug}/${name}`, agent];
       const source = agentTypes({ names, version: agent, input: input_schema, output: output_schema }, language);
       if (file !== undefined) {
-        await replace(resolve(cli.host.cwd, file), source);
+        await replaceWritten(resolve(cli.host.cwd, file), source, { mark: MARK, command: 'platform types' });
         return cli.output.result({ agent, language, file }, () => `Wrote the types of ${agent} to ${file}.`);
       }
       if (cli.options.json) return cli.output.result({ agent, language, source });
       cli.output.raw(source);
     });
 };
-
-async function replace(path: string, source: string): Promise<void> {
-  const there = await readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
-    if (error.code === 'ENOENT') return undefined;
-    throw new UsageError(`${path} cannot be read: ${error.code}.`);
-  });
-  if (there !== undefined && !there.split('\n', 1)[0]!.includes(MARK)) {
-    throw new UsageError(`${path} was not written by \`platform types\`. Nothing was written.`, {
-      hint: 'Choose another file, or delete this one.',
-    });
-  }
-  await writeFile(path, source).catch((error: NodeJS.ErrnoException) => {
-    throw new UsageError(`${path} cannot be written: ${error.code}.`);
-  });
-}
 
 export default types;

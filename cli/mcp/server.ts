@@ -1,40 +1,62 @@
-import { fromJsonSchema, McpServer } from '@modelcontextprotocol/server';
-import * as z from 'zod';
-import { ApiError } from '#core/api/client.ts';
+import { ProtocolError, Server, type ServerContext } from '@modelcontextprotocol/server';
+import { UsageError } from '#client/usage-error.ts';
 import { VERSION } from '#core/base/version.ts';
 import type { Cli } from '../shared/cli.ts';
 import { failureOf } from '../shared/failure.ts';
-import { MCP_TOOLS } from './tools.ts';
+import { PUBLISH, publish } from './publish.ts';
+import { RemoteError, sendToPlatform } from './remote.ts';
 
-/** Creates an MCP server whose tools act as the user of the CLI. */
-export function mcpServer(cli: Cli): McpServer {
-  const server = new McpServer(
+/**
+ * Creates an MCP server that passes requests on to the platform's own (`core/wires/mcp`), as the user of the CLI, and adds what
+ * only this machine can do: publishing a folder.
+ */
+export function mcpServer(cli: Cli): Server {
+  const server = new Server(
     { name: 'platform', version: VERSION },
     {
+      capabilities: { tools: {} },
       instructions:
-        'Publish, run and monitor agents on an agent hosting platform. Use platform_list_agents to find agents.',
+        'Publish, run and monitor agents on an agent hosting platform. Each agent of the workspace is a tool, named ' +
+        'org__agent. Use platform_search_agents and platform_run_agent for agents of others.',
     },
   );
-  for (const { name, description, input, changes, call } of MCP_TOOLS) {
-    // The platform validates the members: some types cannot be expressed in JSON Schema.
-    const schema = z.toJSONSchema(input, { io: 'input', unrepresentable: 'any' });
-    const inputSchema = fromJsonSchema<Record<string, unknown>>(schema as Parameters<typeof fromJsonSchema>[0]);
-    const annotations = { readOnlyHint: changes === 'nothing', destructiveHint: changes === 'deletes' };
-    server.registerTool(name, { description, inputSchema, annotations }, async (args) => {
-      try {
-        const answer = await call(cli.inWorkspace(args.workspace_id as string | undefined), args);
-        return { content: [{ type: 'text', text: JSON.stringify(answer) }] };
-      } catch (error) {
-        return { isError: true, content: [{ type: 'text', text: await errorText(cli, error) }] };
-      }
-    });
-  }
+  server.setRequestHandler('tools/list', async ({ params }, context) => {
+    const result = await passOn(cli, 'tools/list', { ...params }, context);
+    const tools = result.tools as readonly { readonly name: string }[];
+    const own = tools.findLastIndex(({ name }) => name.startsWith('platform_')) + 1;
+    const isFirst = params?.cursor === undefined;
+    return { ...result, tools: isFirst ? tools.toSpliced(own, 0, PUBLISH) : tools } as never;
+  });
+  server.setRequestHandler('tools/call', async ({ params }, context) => {
+    if (params.name !== PUBLISH.name) return (await passOn(cli, 'tools/call', { ...params }, context)) as never;
+    try {
+      const answer = await publish(cli, params.arguments ?? {});
+      return { content: [{ type: 'text', text: JSON.stringify(answer) }], structuredContent: answer };
+    } catch (error) {
+      const { code, message, hint } = await failureOf(error, cli.last);
+      return { isError: true, content: [{ type: 'text', text: JSON.stringify({ code, message, hint }) }] };
+    }
+  });
   return server;
 }
 
-/** Returns the `error` member of the platform's response, or else the error as shown by the CLI. */
-async function errorText(cli: Cli, error: unknown): Promise<string> {
-  if (error instanceof ApiError && Object.keys(error.detail).length > 0) return JSON.stringify(error.detail);
-  const { code, message, hint } = await failureOf(error, cli.last);
-  return JSON.stringify({ code, message, hint });
+/** Sends a request to the platform. Throws ProtocolError for its errors, and for a platform that cannot be reached. */
+async function passOn(
+  cli: Cli,
+  method: string,
+  params: Record<string, unknown>,
+  { mcpReq }: ServerContext,
+): Promise<Record<string, unknown>> {
+  const { progressToken } = (mcpReq._meta ?? {}) as { readonly progressToken?: string | number };
+  const meta = progressToken === undefined ? {} : { progressToken };
+  try {
+    return await sendToPlatform(cli, { method, params, meta }, mcpReq.signal, (notification) => {
+      void mcpReq.notify(notification as never).catch(() => {});
+    });
+  } catch (error) {
+    if (error instanceof RemoteError) throw new ProtocolError(error.rpcCode, error.message, error.data);
+    const { code, message, hint } = await failureOf(error, cli.last);
+    const isUsage = error instanceof UsageError;
+    throw new ProtocolError(isUsage ? -32602 : -32000, hint === undefined ? message : `${message} ${hint}`, { code });
+  }
 }

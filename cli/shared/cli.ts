@@ -185,7 +185,8 @@ export class Cli {
     return answer as T;
   }
 
-  async #connect(): Promise<Client> {
+  /** Returns what requests without a client need. Throws UsageError without a key, and for an unknown workspace. */
+  async access(): Promise<{ readonly url: string; readonly key: string; readonly workspaceId: string | undefined }> {
     const connection = await this.connection();
     if (connection.key === undefined) {
       throw new UsageError(`Not signed in to ${connection.url}.`, {
@@ -193,15 +194,20 @@ export class Cli {
         exitCode: 2,
       });
     }
-    const { workspace } = connection;
-    if (workspace === undefined || isUuid(workspace)) return clientOf(connection, workspace, this.wire);
+    const { url, key, workspace } = connection;
+    if (workspace === undefined || isUuid(workspace)) return { url, key, workspaceId: workspace };
     const { workspaces } = await (await this.anyone()).listWorkspaces({});
     const found = workspaces.find(({ slug }) => slug === workspace);
     if (!found) {
       const known = workspaces.map(({ slug }) => slug).join(', ');
       throw new UsageError(`You are not a member of a workspace "${workspace}". Your workspaces: ${known}.`);
     }
-    return clientOf(connection, found.id, this.wire);
+    return { url, key, workspaceId: found.id };
+  }
+
+  async #connect(): Promise<Client> {
+    const { workspaceId } = await this.access();
+    return clientOf(await this.connection(), workspaceId, this.wire);
   }
 
   /** Settings for requests to any platform. */

@@ -2,6 +2,7 @@ import { CommanderError } from '@commander-js/extra-typings';
 import { EXIT, UsageError } from '#client/usage-error.ts';
 import type { ApiError } from '#core/api/client.ts';
 import type { Connection } from '../signing-in/connection.ts';
+import type { Cli } from './cli.ts';
 import { missingSecretsOf, withCommands } from './hints.ts';
 
 /** A failure as shown to users: what happened, what to do next, and what to quote in a support request. */
@@ -56,6 +57,17 @@ export async function failureOf(
     return { exitCode: EXIT.network, code: 'NETWORK', message: `The connection to ${url} was lost.` };
   }
   return { exitCode: EXIT.failed, code: 'FAILED', message: error instanceof Error ? error.message : String(error) };
+}
+
+/** Says a failure as lines for a terminal. */
+export function failureText({ output }: Pick<Cli, 'output'>, failure: Failure): string {
+  const { message, hint, docsUrl, code, requestId } = failure;
+  const lines = [`${output.style('red', 'error:')} ${message}`];
+  if (hint !== undefined) lines.push(`${output.style('cyan', 'hint:')}  ${hint}`);
+  if (docsUrl !== undefined) lines.push(`${output.style('cyan', 'docs:')}  ${docsUrl}`);
+  const quoted = [code === 'USAGE' || code === 'FAILED' ? undefined : code, requestId].filter(Boolean).join(' ');
+  if (quoted !== '') lines.push(output.style('dim', quoted));
+  return lines.join('\n');
 }
 
 /** Node's own timeouts of five minutes. */

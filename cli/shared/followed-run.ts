@@ -28,12 +28,18 @@ export class FollowedRun {
   readonly #progress: RunProgress;
   readonly #workspaceId: () => Promise<string>;
 
-  constructor(cli: Cli, client: Client, runId: string, workspaceId: () => Promise<string>) {
+  constructor(
+    cli: Cli,
+    client: Client,
+    runId: string,
+    workspaceId: () => Promise<string>,
+    progress = new RunProgress(cli),
+  ) {
     this.#cli = cli;
     this.#client = client;
     this.runId = runId;
     this.#workspaceId = workspaceId;
-    this.#progress = new RunProgress(cli);
+    this.#progress = progress;
     this.bar = new RunBar(cli);
   }
 

@@ -149,6 +149,8 @@ test('commands print by Output alone', () => {
     /console\.|(stdout|stderr)\.write\(|process\.(stdout|stderr)/.test(readFileSync(join(root, file), 'utf8')),
   );
   expect(direct.sort()).toEqual([
+    // Prompts of Node's readline, with escaped texts.
+    'cli/chat/message-reader.ts',
     // Clears the screen, and prints the output of its own platform.
     'cli/commands/dev.ts',
     // Writes escaped protocol messages.

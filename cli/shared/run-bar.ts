@@ -24,6 +24,7 @@ export class RunBar {
   readonly #steps = new Map<string, string>();
   #isWaiting = false;
   #costUsd = 0;
+  #isHidden = false;
   readonly #timer: NodeJS.Timeout | undefined;
   readonly #ended = new AbortController();
 
@@ -69,7 +70,13 @@ export class RunBar {
     this.#draw();
   }
 
-  /** Removes the line. */
+  /** Removes the line while something else needs its place. */
+  hide(isHidden: boolean): void {
+    this.#isHidden = isHidden;
+    if (isHidden) this.#output.footer('');
+  }
+
+  /** Removes the line for good. */
   end(): void {
     this.#ended.abort();
     clearInterval(this.#timer);
@@ -97,7 +104,7 @@ export class RunBar {
   }
 
   readonly #draw = (): void => {
-    if (this.#ended.signal.aborted) return;
+    if (this.#ended.signal.aborted || this.#isHidden) return;
     const now = Date.now();
     const left = this.#deadline === undefined ? 0 : this.#deadline - now;
     const parts = [

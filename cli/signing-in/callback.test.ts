@@ -28,6 +28,15 @@ describe('the address that a browser comes back to', () => {
     expect(await token).toBe('made-up-token');
   });
 
+  test('gives the whole answer to a sign-in of a connection, which may be a refusal', async () => {
+    callback = await waitForCallback();
+    const answer = callback.query('made-up-state');
+    const own = `127.0.0.1:${callback.port}`;
+    expect(await ask('/callback?state=other&error=access_denied', own)).toBe(404);
+    expect(await ask('/callback?state=made-up-state&error=access_denied&iss=x', own)).toBe(200);
+    expect(await answer).toBe('state=made-up-state&error=access_denied&iss=x');
+  });
+
   test('stays up where a page sends what is no address', async () => {
     callback = await waitForCallback();
     for (const line of ['GET // HTTP/1.1', 'GET http://[ HTTP/1.1', 'GET * HTTP/1.1']) {

@@ -11,6 +11,8 @@ export interface Callback {
   readonly port: number;
   /** Resolves to the token for this state. Throws UsageError if the user denies. */
   token(state: string): Promise<string>;
+  /** Resolves to the query of the redirect with this state, whatever it says. */
+  query(state: string): Promise<string>;
   close(): void;
 }
 
@@ -19,6 +21,7 @@ export async function waitForCallback(): Promise<Callback> {
   // Prevents an unhandled rejection before the first `await`.
   promise.catch(() => {});
   let expected: string | undefined;
+  let wantsQuery = false;
   // A static import would load Node's whole HTTP client at the start of every command of the bundle.
   const { createServer } = await import('node:http');
   const server = createServer((request, response) => {
@@ -27,6 +30,10 @@ export async function waitForCallback(): Promise<Callback> {
     const isOurs = asked?.pathname === '/callback' && expected !== undefined;
     if (!isOurs || asked.searchParams.get('state') !== expected || !isLoopbackHost(request.headers.host ?? '')) {
       return answer(response, 404, 'Not found.');
+    }
+    if (wantsQuery) {
+      answer(response, 200, 'You can close this page: the command line has the answer.');
+      return resolve(asked.search.slice(1));
     }
     const token = asked.searchParams.get('token');
     answer(response, 200, token ? 'Signed in. You can close this page.' : 'Sign-in denied. You can close this page.');
@@ -37,6 +44,11 @@ export async function waitForCallback(): Promise<Callback> {
   return {
     port: (server.address() as AddressInfo).port,
     token(state) {
+      expected = state;
+      return promise;
+    },
+    query(state) {
+      wantsQuery = true;
       expected = state;
       return promise;
     },

@@ -99,6 +99,9 @@ export async function clientOf({ url, key }: Connection, workspaceId: string | u
   return createClient({ baseUrl: url, key, workspaceId, fetch: (input, init) => send(wire, input as URL, init ?? {}) });
 }
 
+/** An endpoint of an agent, or the messages of a session. */
+const CALL_PATH = /^(\/[^/]+){4}$|\/sessions\/[^/]+\/messages$/;
+
 async function send({ fetch, trace, timeoutMs }: Wire, url: URL, init: RequestInit): Promise<Response> {
   const headers = new Headers(init.headers);
   headers.set('x-cli-version', VERSION);
@@ -106,7 +109,7 @@ async function send({ fetch, trace, timeoutMs }: Wire, url: URL, init: RequestIn
   const isStream = headers.get('accept') === 'text/event-stream';
   // A call with an idempotency key waits for the answer of the first call with that key.
   const beginsAtOnce = (isStream && !headers.has('idempotency-key')) || headers.get('prefer') === 'respond-async';
-  const isCall = init.method === 'POST' && url.pathname.split('/').length === 5;
+  const isCall = init.method === 'POST' && CALL_PATH.test(url.pathname);
   const limitMs = timeoutMs ?? (isCall && !beginsAtOnce ? undefined : TIMEOUT_MS);
   const repeats = init.method === 'GET' || headers.has('idempotency-key');
   for (let attempt = 1; ; attempt++) {

@@ -1,12 +1,12 @@
 import { batchesOf } from '#core/base/batches.ts';
 import type { EndStatus } from '#core/base/run-kinds.ts';
-import { readCursor, writeCursor } from '#core/http/cursor.ts';
 import { type AgentVersion, DEPRECATION_PERIOD_MS } from '#core/manifest/version.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { type Item, type Query, queryAll } from '#core/ports/table.ts';
 import { planQuery } from '#core/ports/table-rules.ts';
-import { partitionOf, readVersion, versionKey, workspaceIndex } from './record.ts';
+import { cursorAfter, placeIn } from './index-cursor.ts';
+import { partitionOf, readVersion, workspaceIndex } from './record.ts';
 
 /** Run summary in lists of agents. */
 export interface LastRun {
@@ -49,8 +49,9 @@ export async function listLatest(
   workspaceId: string,
   { limit = DEFAULT_LIMIT, cursor }: { readonly limit?: number | undefined; readonly cursor?: string | undefined },
 ): Promise<LatestAgent[]> {
+  const listing = { workspaceId, name: 'latest agents' } as const;
   const query = { index: 'gsi1', pk: workspaceIndex(workspaceId), reverse: true, limit: limit + 1 } satisfies Query;
-  const after = cursor === undefined ? undefined : planQuery(query).cursorAfter(placeIn(cursor, workspaceId));
+  const after = cursor === undefined ? undefined : planQuery(query).cursorAfter(placeIn(cursor, listing));
   const agents: { readonly item: Item; readonly live: readonly Item[] }[] = [];
   let asked = 0;
   let hasMore = false;
@@ -70,7 +71,7 @@ export async function listLatest(
       versions: live.length,
       current: live.findLast(({ runnable }) => runnable === true)?.version as number | undefined,
       lastRun: newestOf(live.map(({ id }) => lastRuns.get(id as string))),
-      nextCursor: index < agents.length - 1 || hasMore ? cursorAfter(workspaceId, item) : null,
+      nextCursor: index < agents.length - 1 || hasMore ? cursorAfter(listing, item) : null,
     })),
   );
 }
@@ -123,18 +124,3 @@ const newestOf = (runs: readonly (LastRun | undefined)[]): LastRun | undefined =
     (newest, run) => (run && (newest === undefined || run.startedAt > newest.startedAt) ? run : newest),
     undefined,
   );
-
-const listingOf = (workspaceId: string) => [workspaceId, 'latest agents'];
-
-const cursorAfter = (workspaceId: string, { gsi1sk, name, version }: Item): string =>
-  writeCursor(listingOf(workspaceId), [gsi1sk!, name!, version!]);
-
-const INDEXED = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z#[0-9a-f-]{36}$/;
-
-const placeIn = (cursor: string, workspaceId: string): Item =>
-  readCursor(cursor, listingOf(workspaceId), ([gsi1sk, name, version]) => {
-    const isPlace =
-      typeof gsi1sk === 'string' && INDEXED.test(gsi1sk) && typeof name === 'string' && /^[a-z0-9-]{1,50}$/.test(name);
-    if (!isPlace || !Number.isSafeInteger(version) || (version as number) < 1) return undefined;
-    return { ...versionKey({ workspaceId, name, version: version as number }), gsi1sk };
-  });

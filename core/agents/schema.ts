@@ -3,6 +3,7 @@ import { END_STATUSES } from '#core/base/run-kinds.ts';
 import { EXECUTION_ENGINES } from '#core/manifest/engines.ts';
 import { QUEUE_TEXTS, queueViews } from '#core/manifest/queue-shapes.ts';
 import { retryView } from '#core/manifest/retry-policy.ts';
+import { BUSY } from '#core/manifest/session-rules.ts';
 
 /** JSON whose shape the author defines. */
 const anyObject = z.record(z.string(), z.unknown());
@@ -15,6 +16,11 @@ const manifestView = z.looseObject({
   dependencies: z.array(dependencies).optional(),
   custom_tools: z.array(anyObject).optional(),
   environment: anyObject.optional(),
+});
+
+const sessionRulesView = z.object({
+  busy: z.enum(BUSY).optional().describe('What a message does while another one of its session is under way.'),
+  ttl_days: z.int().optional().describe('Days after its last message for which a session is kept.'),
 });
 
 /** The public view of an agent version (`docs/interface/agents.md#records`). */
@@ -58,6 +64,14 @@ export const publicAgent = z.object({
   concurrency: queueViews.concurrency.nullable().describe(`${QUEUE_TEXTS.concurrency} null: no such rule.`),
   rate: queueViews.rate.nullable().describe(`${QUEUE_TEXTS.rate} null: no such rule.`),
   debounce: queueViews.debounce.nullable().describe(`${QUEUE_TEXTS.debounce} null: no such rule.`),
+  sessions: z
+    .union([z.literal(false), sessionRulesView])
+    .nullable()
+    .describe('The defaults of its sessions; false: it takes none. null: the defaults of the platform.'),
+  workspace: z
+    .literal(true)
+    .optional()
+    .describe('The messages of a session share the files in /home/user. Absent: not.'),
   input_schema: anyObject.nullable(),
   output_schema: anyObject.nullable(),
   accepts_files: z.boolean(),

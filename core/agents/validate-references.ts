@@ -100,9 +100,10 @@ async function modelWarnings(
 
 /** The host decides which addresses are allowed. */
 const checkServerUrls = ({ config }: Pick<Deps, 'config'>, { loop }: AgentDefinition): FieldError[] =>
-  (loop?.mcp_servers ?? []).flatMap(({ url }, index) => {
+  (loop?.mcp_servers ?? []).flatMap(({ url, transport }, index) => {
     const problem = url === undefined ? undefined : toolServerUrlProblem(config, url);
-    return problem === undefined ? [] : [{ field: `mcp_servers[${index}].url`, message: `cannot be used: ${problem}` }];
+    const field = transport === 'a2a' ? 'manifest.dependencies' : `mcp_servers[${index}].url`;
+    return problem === undefined ? [] : [{ field, message: `cannot be used: ${problem}` }];
   });
 
 /** Returns `current` with the changes of a PATCH body. Throws INVALID_INPUT. */

@@ -58,6 +58,8 @@ export function publicView(version: AgentVersion): PublicAgent {
     concurrency: definition.concurrency ?? null,
     rate: definition.rate ?? null,
     debounce: definition.debounce ?? null,
+    sessions: definition.sessions ?? null,
+    ...(definition.workspace && { workspace: true as const }),
     input_schema: definition.input_schema,
     output_schema: definition.output_schema,
     accepts_files: files.accepts,

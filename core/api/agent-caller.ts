@@ -7,7 +7,6 @@ import { foreignAgents } from '#core/execution/sub-calls/lineage.ts';
 import { isSame } from '#core/execution/sub-calls/run-context.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { findRunContext } from '#core/runs/lookup.ts';
-import { findByServiceKey } from '#core/services/boot-tokens.ts';
 
 /** Dependencies for looking up a key. */
 export type ServiceKeyDeps = Pick<Deps, 'main' | 'runs' | 'clock' | 'ids' | 'config'>;
@@ -23,6 +22,8 @@ export async function authenticateAgent(deps: ServiceKeyDeps, presented: string)
 }
 
 async function ofService(deps: ServiceKeyDeps, presented: string): Promise<ServiceCaller | undefined> {
+  // Loaded lazily: few callers are services, and smaller functions start faster.
+  const { findByServiceKey } = await import('#core/services/boot-tokens.ts');
   const service = await findByServiceKey(deps, presented);
   const workspace = service && (await findWorkspace(deps, service.workspaceId));
   if (workspace === undefined) return undefined;

@@ -9,6 +9,7 @@ import { sessionCookieOf } from '#core/accounts/sign-in/own-pages.ts';
 import { checkStays, type Use } from '#core/accounts/workspaces/moving.ts';
 import type { Caller } from '#core/base/caller.ts';
 import { type ErrorCode, isHostBusy, isPlatformError, PlatformError } from '#core/base/errors.ts';
+import { lazy } from '#core/base/lazy.ts';
 import type { Workspace } from '#core/base/workspace.ts';
 import { readJson } from '#core/http/body.ts';
 import { errorResponse } from '#core/http/envelope.ts';
@@ -74,7 +75,11 @@ export function createApp(
     const route = found?.rows.get(request.method === 'HEAD' ? 'GET' : request.method);
     const handler = route && served.get(route);
     if (handler)
-      return await serve(serving, route, handler, request, { ...exchange, params: found!.params, query: target.query });
+      return await serve(serving, route, handler, request, {
+        ...exchange,
+        params: found!.params,
+        ...target,
+      });
     show(exchange, serving.addresses.all());
     if (found === undefined) throw notFound(target.path);
     const refusal = methodNotAllowed(request.method, found.rows, exchange);
@@ -93,7 +98,7 @@ export function createApp(
     try {
       response = await answer(request, exchange);
     } catch (error) {
-      response = refuse(deps, error, exchange);
+      response = await refuse(deps, error, exchange, request.url);
     }
     deps.log.debug('request', {
       request_id: requestId,
@@ -105,13 +110,26 @@ export function createApp(
   };
 }
 
-function refuse(deps: AppDeps, error: unknown, exchange: Exchange): HttpResponse {
+// Loaded lazily: few errors are those of requests in this form.
+const openAiErrors = lazy(() => import('#core/wires/openai/errors.ts'));
+const a2aErrors = lazy(() => import('#core/wires/a2a/errors.ts'));
+const OPENAI_PATH = '/openai/v1/';
+const A2A_PATH = '/a2a/';
+
+async function refuse(deps: AppDeps, error: unknown, exchange: Exchange, url: string): Promise<HttpResponse> {
   const limit = limitIn(error);
   if (limit) show(exchange, limit);
   // A throttling host has its own alarm. Other 5xx codes are faults of the agent or a provider.
   if (isHostBusy(error))
     deps.log.warn('host busy', { request_id: requestIdOf(exchange.requestUuid), error: String(error) });
   else if (!isPlatformError(error) || error.code === 'INTERNAL_ERROR') logFailure(deps, exchange.requestUuid, error);
+  const path = targetOf(url)?.path ?? '';
+  if (path.startsWith(A2A_PATH)) {
+    return (await a2aErrors()).a2aErrorResponse(error, exchange.requestUuid, exchange.responseHeaders);
+  }
+  if (path.startsWith(OPENAI_PATH)) {
+    return (await openAiErrors()).openAiErrorResponse(error, exchange.requestUuid, exchange.responseHeaders);
+  }
   return errorResponse(error, exchange.requestUuid, exchange.responseHeaders, deps.config);
 }
 
@@ -120,6 +138,9 @@ async function nothingOf(body: ResponseBody): Promise<null> {
   if (body !== null && typeof body !== 'string' && !(body instanceof Uint8Array)) for await (const _ of body) break;
   return null;
 }
+
+// Loaded lazily: few rows accept access tokens.
+const clientAccess = lazy(() => import('#core/accounts/clients/access.ts'));
 
 /** State of one request. */
 interface Exchange {
@@ -131,7 +152,8 @@ interface Exchange {
 /** A request that matches a route. */
 interface Matched extends Exchange {
   readonly params: Readonly<Record<string, string>>;
-  /** Percent-encoded. */
+  /** Percent-encoded, as the query. */
+  readonly path: string;
   readonly query: string;
 }
 
@@ -145,7 +167,7 @@ async function serve(
   exchange: Matched,
 ): Promise<HttpResponse> {
   const receivedAt = deps.clock.now();
-  const caller = await identify(deps, route, request.headers, exchange.params.workspace_id, exchange);
+  const caller = await identify(deps, route, request.headers, exchange);
   if (caller?.workspace.move !== undefined) checkStays(caller.workspace, useOf(route, caller));
   if (route.admits && caller) await rejectIfExhausted(deps, caller.workspace);
   const showLeft = caller && (() => showCallsLeft(deps, caller.workspace, exchange));
@@ -171,7 +193,7 @@ function useOf({ method, changes }: Route, { agent }: Caller): Use {
 }
 
 /** Parses and authorizes a request, and calls its handler. */
-async function handle(
+export async function handle(
   deps: Pick<AppDeps, 'main' | 'space' | 'clock' | 'config' | 'log'>,
   route: Route,
   handler: AnyHandlers[string],
@@ -215,8 +237,7 @@ async function identify(
   deps: ServeDeps,
   route: Route,
   headers: RequestHeaders,
-  workspaceId: string | undefined,
-  exchange: Exchange,
+  exchange: Matched,
 ): Promise<Caller | undefined> {
   const { addresses } = deps;
   const hasKey = headers.has('authorization') || sessionCookieOf(deps.config, headers) !== undefined;
@@ -225,11 +246,15 @@ async function identify(
   const hasOther = ['instance', 'operator', 'sign-in'].includes(route.auth);
   if (needsKey || (!hasOther && isCountedByAddress(route) && headers.has('authorization'))) {
     try {
-      return await authenticate(deps, headers, workspaceId, needsKey ? route : ANY_KEY);
+      return await authenticate(deps, headers, exchange.params.workspace_id, needsKey ? route : ANY_KEY, exchange.path);
     } catch (error) {
       if (!isPlatformError(error)) throw error;
       refused = error;
     }
+  }
+  if (needsKey && route.clientTokens && refused) {
+    const { challengeOf } = await clientAccess();
+    Object.assign(exchange.responseHeaders, challengeOf(deps.config, { headers, path: exchange.path, route, refused }));
   }
   if (exchange.address === undefined || !isCountedByAddress(route) || route.auth in REFUSALS) {
     show(exchange, addresses.all());
@@ -320,7 +345,7 @@ function parse(part: string, schema: z.ZodType, value: unknown): unknown {
 }
 
 /** Encodes a response, without members that are not in the route's schema. */
-function encode(route: Route, answer: AnyOutgoing, common: Readonly<Record<string, string>>): HttpResponse {
+export function encode(route: Route, answer: AnyOutgoing, common: Readonly<Record<string, string>>): HttpResponse {
   const { status, raw } = answer;
   if (raw !== undefined) {
     return { status, headers: { ...common, ...answer.headers, 'content-type': raw.contentType }, body: raw.content };
@@ -328,6 +353,7 @@ function encode(route: Route, answer: AnyOutgoing, common: Readonly<Record<strin
   const shape = route.response[status];
   if (shape === undefined) throw new Error(`${route.operationId} answered ${status}, which its row does not list`);
   if (isRaw(shape)) {
+    if (status === 304) return { status, headers: { ...common, ...answer.headers }, body: null };
     const headers = { ...common, 'content-type': shape.raw[0]!, ...answer.headers };
     return { status, headers, body: answer.body as Uint8Array | AsyncIterable<Uint8Array> };
   }

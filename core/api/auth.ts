@@ -1,24 +1,29 @@
 import { hashKey, isKey } from '#core/accounts/keys/key-format.ts';
 import { checkKeyLimits } from '#core/accounts/keys/limits.ts';
-import { type ApiKey, checkUsable, findKey, touchKey } from '#core/accounts/keys/store.ts';
+import { type ApiKey, checkUsable, findKey, findKeyOrToken, touchKey } from '#core/accounts/keys/store.ts';
 import { isServiceKey } from '#core/accounts/service-keys/key-format.ts';
 import { isFromOwnPage, sessionCookieOf } from '#core/accounts/sign-in/own-pages.ts';
 import { findSession, touchSession } from '#core/accounts/sign-in/sessions.ts';
 import { findMembership, type Membership } from '#core/accounts/workspaces/store.ts';
 import type { AgentCaller, Caller } from '#core/base/caller.ts';
 import { PlatformError } from '#core/base/errors.ts';
+import { lazy } from '#core/base/lazy.ts';
 import { bearerOf } from '#core/http/bearer.ts';
 import type { RequestHeaders } from '#core/http/message.ts';
 import type { KeyNeeds } from '#core/http/route.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { authenticateAgent, type ServiceKeyDeps } from './agent-caller.ts';
 
+// Loaded lazily: most callers are no connected clients.
+const clientAccess = lazy(() => import('#core/accounts/clients/access.ts'));
+
 type AuthDeps = ServiceKeyDeps & Pick<Deps, 'counters'>;
 
 /**
  * Returns the caller of a request (`docs/interface/authentication.md`). A user acts in `workspaceId` (from the path),
  * else in the workspace of `X-Workspace-Id`, else in the user's personal workspace. An agent acts in the workspace of
- * its key. A session cookie counts only without `Authorization`, and for requests of the platform's own pages.
+ * its key. A session cookie counts only without `Authorization`, and for requests of the platform's own pages. An access
+ * token counts only for rows with `clientTokens`, at the `path` that it was issued for.
  *
  * Throws UNAUTHORIZED for a key that is missing, malformed, unknown, revoked or expired, and for a service key whose
  * run has ended. Throws FORBIDDEN if the caller is not a member of the workspace, whether or not it exists; for a
@@ -29,6 +34,7 @@ export async function authenticate(
   headers: RequestHeaders,
   workspaceId: string | undefined,
   row: KeyNeeds = { method: 'GET' },
+  path = '',
 ): Promise<Caller> {
   const wanted = workspaceId ?? headers.get('x-workspace-id') ?? undefined;
   const authorization = headers.get('authorization');
@@ -46,8 +52,9 @@ export async function authenticate(
       throw new PlatformError('FORBIDDEN', 'Service keys of agents are not allowed here; use the API key of a user.');
     return authenticateWithServiceKey(deps, presented, wanted);
   }
-  const key = isKey(presented) ? await findKey(deps, hashKey(presented)) : undefined;
+  const key = isKey(presented) ? await findKeyOrToken(deps, hashKey(presented)) : undefined;
   checkUsable(deps, key);
+  if (key.client) await (await clientAccess()).checkClientToken(deps, key, row, path);
   return await callerOf(deps, key, wanted, row);
 }
 
@@ -80,7 +87,7 @@ async function callerOf(deps: ServiceKeyDeps, key: ApiKey, wanted: string | unde
   const { userId, id: keyId, limits } = key;
   if (limits) checkKeyLimits(limits, row, wanted);
   const workspaceId = wanted ?? limits?.workspaceId;
-  await touchKey(deps, key);
+  if (!key.client) await touchKey(deps, key);
   const membership = await membershipIn(deps, key, workspaceId);
   if (membership === undefined) throw notAMember(workspaceId);
   return { userId, keyId, ...membership, ...(limits && { limits }) };
@@ -88,10 +95,11 @@ async function callerOf(deps: ServiceKeyDeps, key: ApiKey, wanted: string | unde
 
 async function membershipIn(
   deps: ServiceKeyDeps,
-  { userId, personalWorkspace }: ApiKey,
+  { userId, personalWorkspace, client }: ApiKey,
   wanted: string | undefined,
 ): Promise<Membership | undefined> {
-  if (wanted !== undefined && wanted !== personalWorkspace.id) return findMembership(deps, userId, wanted);
+  // Changes of the workspace do not reach the copies in access tokens.
+  if (wanted !== undefined && (client || wanted !== personalWorkspace.id)) return findMembership(deps, userId, wanted);
   return { workspace: personalWorkspace, role: 'owner' };
 }
 

@@ -8,6 +8,8 @@ import { continueBulks } from '#core/execution/bulk/continue.ts';
 import { resumeRun, resumeRuns } from '#core/execution/durable/resume.ts';
 import { announceEnds } from '#core/runs/destinations/announce.ts';
 import { sweepQueues } from '#core/runs/queues/sweep.ts';
+import { eraseExpiredSessions } from '#core/runs/sessions/erase.ts';
+import { sendTelemetry } from '#core/runs/telemetry/send.ts';
 import { applyServices } from '#core/services/apply.ts';
 import { keepServices } from '#core/services/sweep.ts';
 import type { BackgroundName } from './background.ts';
@@ -22,7 +24,9 @@ export const allWork = {
   finishLostRuns,
   sumEndedRuns,
   retryDeliveries,
+  sendTelemetry,
   announceEnds,
+  eraseExpiredSessions,
   watchBudgets,
   deleteExpiredUploads: purgeUploads,
   deleteExpiredBlobs,

@@ -36,13 +36,23 @@ export const BACKGROUND = {
     local: { everySeconds: 30 },
     aws: { everyMinutes: 1, fn: 'sweeper' },
   },
+  sendTelemetry: {
+    about: 'Sends the spans of ended runs.',
+    local: { everySeconds: 5 },
+    aws: { everyMinutes: 1, fn: 'sweeper' },
+  },
   announceEnds: {
     about: 'Announces ends and questions of runs whose host died before it did.',
     local: { everySeconds: 30 },
     aws: { everyMinutes: 1, fn: 'sweeper' },
   },
+  eraseExpiredSessions: {
+    about: 'Erases sessions whose time is over, and finishes interrupted erasures.',
+    local: { everySeconds: 60 },
+    aws: { everyMinutes: 1, fn: 'sweeper' },
+  },
   watchBudgets: {
-    about: 'Sends alerts for budgets that reached a threshold, and pauses services at hard limits.',
+    about: 'Sends alerts for budgets, and pauses services at hard limits.',
     local: { everySeconds: 10 },
     aws: { everyMinutes: 1, fn: 'sweeper' },
   },

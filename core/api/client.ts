@@ -97,7 +97,8 @@ async function send(
     },
     body: body === undefined ? undefined : isBytes ? (body as FormData) : JSON.stringify(body),
   });
-  const isJson = response.headers.get('content-type')?.includes('json') ?? false;
+  // Lines of JSON (`application/x-ndjson`) are none.
+  const isJson = /[/+]json\b/.test(response.headers.get('content-type') ?? '');
   if (!response.ok)
     throw new ApiError(response.status, isJson ? await response.json().catch(() => undefined) : undefined);
   return isJson ? response.json() : response;

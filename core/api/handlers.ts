@@ -1,4 +1,7 @@
 import { auditHandlers } from '#core/accounts/audit/handlers.ts';
+import { lazyClientHandlers } from '#core/accounts/clients/handlers.ts';
+import { connectionHandlers } from '#core/accounts/connections/handlers.ts';
+import { documentUse } from '#core/accounts/documents/store.ts';
 import { grantHandlers } from '#core/accounts/grants/handlers.ts';
 import { keyHandlers } from '#core/accounts/keys/handlers.ts';
 import { providerHandlers } from '#core/accounts/providers/handlers.ts';
@@ -27,13 +30,15 @@ import { estimateHandlers } from '#core/billing/estimates/handlers.ts';
 import { operatorHandlers } from '#core/billing/operator/handlers.ts';
 import { topUpHandlers } from '#core/billing/top-ups/handlers.ts';
 import { usageHandlers } from '#core/billing/usage/handlers.ts';
+import { memoryHandlers } from '#core/collaboration/memory/handlers.ts';
 import { messageHandlers } from '#core/collaboration/messages/handlers.ts';
 import { storageHandlers } from '#core/collaboration/storage/handlers.ts';
-import { documentUse } from '#core/collaboration/storage/store.ts';
 import { taskHandlers } from '#core/collaboration/tasks/handlers.ts';
 import { eventHandlers } from '#core/events/handlers.ts';
 import { overviewHandlers } from '#core/events/overview/handlers.ts';
 import { callHandlers } from '#core/execution/calls/handlers.ts';
+import { chatLinkHandlers } from '#core/execution/chat-links/handlers.ts';
+import { chatHandlers } from '#core/execution/chat-links/visits/handlers.ts';
 import { stepHandlers } from '#core/execution/steps/handlers.ts';
 import type { Handlers } from '#core/http/route.ts';
 import type { AllDeps } from '#core/ports/deps.ts';
@@ -45,15 +50,26 @@ import { bulkHandlers } from '#core/runs/bulk/handlers.ts';
 import { destinationHandlers } from '#core/runs/destinations/handlers.ts';
 import { runHandlers } from '#core/runs/handlers.ts';
 import { shareHandlers } from '#core/runs/shares/handlers.ts';
+import { telemetryHandlers } from '#core/runs/telemetry/handlers.ts';
 import { serviceHandlers } from '#core/services/handlers.ts';
 import { instanceHandlers } from '#core/services/instances/handlers.ts';
 import { loopCallHandlers } from '#core/services/loop-calls/handlers.ts';
 import { serviceUse } from '#core/services/store.ts';
+import { a2aHandlers } from '#core/wires/a2a/handlers.ts';
+import { agUiHandlers } from '#core/wires/ag-ui/handlers.ts';
+import { mcpHandlers } from '#core/wires/mcp/handlers.ts';
+import { openAiCallHandlers } from '#core/wires/openai/calls/handlers.ts';
+import { openAiRunHandlers } from '#core/wires/openai/handlers.ts';
+import { openAiModelHandlers } from '#core/wires/openai/models/handlers.ts';
+import { openAiResponseHandlers } from '#core/wires/openai/stream/handlers.ts';
+import { agentDocumentHandlers } from './agent-document/handlers.ts';
 import { authenticate } from './auth.ts';
 import { healthHandlers, metricsHandlers } from './health/handlers.ts';
 import { agentListeners, secretListeners } from './listeners.ts';
 import { metaHandlers } from './meta/handlers.ts';
+import { operationsOf } from './operations.ts';
 import type { routes } from './routes.ts';
+import { lazySessionHandlers } from './session-handlers.ts';
 
 /** Combined dependencies of several functions. */
 type DepsOf<F extends (deps: never) => unknown> = (
@@ -72,6 +88,8 @@ export const meta = (deps: DepsOf<typeof metaHandlers | typeof metricsHandlers>)
   ...metaHandlers(deps),
   ...metricsHandlers(deps),
 });
+export const a2a = (deps: Parameters<typeof a2aHandlers>[0]) =>
+  a2aHandlers(deps, (headers, workspaceId, row, path) => authenticate(deps, headers, workspaceId, row, path));
 export const agents = (
   deps: DepsOf<typeof agentLogHandlers | typeof agentListeners> &
     Omit<DepsOf<typeof agentHandlers>, 'listeners' | 'lastRunOf'> &
@@ -81,6 +99,7 @@ export const agents = (
   ...agentLogHandlers(deps),
   ...serviceKeyHandlers(deps, findOwn),
   ...grantHandlers(deps, findVisible),
+  ...openAiModelHandlers(deps),
 });
 export const billing = (
   deps: DepsOf<typeof creditHandlers | typeof topUpHandlers | typeof budgetHandlers | typeof operatorHandlers>,
@@ -97,23 +116,37 @@ export const calls = (
   >,
 ) => ({
   ...callHandlers(deps),
+  ...agUiHandlers(deps, (headers, workspaceId, row) => authenticate(deps, headers, workspaceId, row)),
+  ...chatHandlers(deps),
   ...stepHandlers(deps),
   ...loopCallHandlers(deps),
   ...scheduleTriggerHandlers(deps),
   ...webhookDeliveryHandlers(deps),
+  ...openAiCallHandlers(deps),
 });
-export const catalog = (deps: DepsOf<typeof catalogHandlers | typeof healthHandlers>) => ({
+export const catalog = (
+  deps: DepsOf<typeof catalogHandlers | typeof agentDocumentHandlers | typeof healthHandlers>,
+) => ({
   ...catalogHandlers(deps),
+  ...agentDocumentHandlers(deps),
   ...healthHandlers(deps),
 });
 export const downloads = downloadHandlers;
-export const events = (deps: Parameters<typeof eventHandlers>[0]) =>
-  eventHandlers(deps, (headers, workspaceId, row) => authenticate(deps, headers, workspaceId, row));
-export const keys = (deps: DepsOf<typeof keyHandlers | typeof signInHandlers | typeof oidcHandlers>) => ({
+export const events = (deps: Parameters<typeof eventHandlers>[0]) => {
+  const access: Parameters<typeof eventHandlers>[1] = (headers, workspaceId, row) =>
+    authenticate(deps, headers, workspaceId, row);
+  return { ...eventHandlers(deps, access), ...openAiResponseHandlers(deps, access) };
+};
+export const keys = (
+  deps: DepsOf<typeof keyHandlers | typeof signInHandlers | typeof oidcHandlers | typeof lazyClientHandlers>,
+) => ({
   ...keyHandlers(deps),
   ...signInHandlers(deps),
   ...oidcHandlers(deps),
+  ...lazyClientHandlers(deps),
 });
+export const mcp = (deps: Parameters<typeof mcpHandlers>[0] & Parameters<typeof operationsOf>[0]) =>
+  mcpHandlers(deps, operationsOf(deps));
 export const runs = (
   deps: DepsOf<
     | typeof runHandlers
@@ -122,6 +155,8 @@ export const runs = (
     | typeof shareHandlers
     | typeof bulkHandlers
     | typeof overviewHandlers
+    | typeof lazySessionHandlers
+    | typeof openAiRunHandlers
   >,
 ) => ({
   ...runHandlers(deps),
@@ -130,24 +165,39 @@ export const runs = (
   ...shareHandlers(deps),
   ...bulkHandlers(deps),
   ...overviewHandlers(deps),
+  ...lazySessionHandlers(deps),
+  ...openAiRunHandlers(deps),
 });
 export const schedules = (
-  deps: DepsOf<typeof scheduleHandlers | typeof alertHandlers | typeof webhookHandlers | typeof destinationHandlers>,
+  deps: DepsOf<
+    | typeof scheduleHandlers
+    | typeof alertHandlers
+    | typeof webhookHandlers
+    | typeof destinationHandlers
+    | typeof chatLinkHandlers
+  >,
 ) => ({
   ...scheduleHandlers(deps),
+  ...chatLinkHandlers(deps),
   ...destinationHandlers(deps),
   ...alertHandlers(deps),
   ...webhookHandlers(deps),
 });
 export const secrets = (
-  deps: Parameters<typeof secretHandlers>[0] & DepsOf<typeof secretListeners | typeof providerHandlers>,
+  deps: Parameters<typeof secretHandlers>[0] &
+    DepsOf<typeof secretListeners | typeof providerHandlers | typeof connectionHandlers | typeof telemetryHandlers>,
 ) => ({
   ...secretHandlers(deps, secretListeners(deps)),
+  ...connectionHandlers(deps),
   ...providerHandlers(deps),
+  ...telemetryHandlers(deps),
 });
 export const services = serviceHandlers;
 export const serviceInstances = instanceHandlers;
-export const storage = storageHandlers;
+export const storage = (deps: DepsOf<typeof storageHandlers | typeof memoryHandlers>) => ({
+  ...storageHandlers(deps),
+  ...memoryHandlers(deps),
+});
 export const tasks = (deps: DepsOf<typeof taskHandlers | typeof messageHandlers>) => ({
   ...taskHandlers(deps),
   ...messageHandlers(deps),
@@ -166,6 +216,7 @@ export const workspaces = (deps: DepsOf<typeof workspaceHandlers> & Parameters<t
 /** All handlers of the route table, for a host that serves every route. */
 export const allHandlers = (deps: AllDeps): Handlers<typeof routes> => ({
   ...meta(deps),
+  ...a2a(deps),
   ...agents(deps),
   ...billing(deps),
   ...calls(deps),
@@ -173,6 +224,7 @@ export const allHandlers = (deps: AllDeps): Handlers<typeof routes> => ({
   ...downloads(deps),
   ...events(deps),
   ...keys(deps),
+  ...mcp(deps),
   ...runs(deps),
   ...schedules(deps),
   ...secrets(deps),

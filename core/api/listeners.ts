@@ -9,6 +9,7 @@ import { RUN_END, runEndListener } from '#core/runs/destinations/listener.ts';
 import { SERVICE_ALERT, serviceAlertListener } from '#core/services/alerts.ts';
 import { pauseServices } from '#core/services/budget-pause.ts';
 import { restartUsersOf } from '#core/services/secret-changes.ts';
+import { TASK_PUSH, taskPushListener } from '#core/wires/a2a/push-listener.ts';
 
 /** Connects events of lower wings with reactions of higher wings. */
 export const agentListeners = (
@@ -35,12 +36,13 @@ export const secretListeners = (
 });
 
 export const deliveryListeners = (
-  deps: Pick<Deps, 'main' | 'clock' | 'ids' | 'config' | 'log'>,
+  deps: Pick<Deps, 'main' | 'runs' | 'vault' | 'clock' | 'ids' | 'config' | 'log'>,
 ): DeliveryListeners => ({
   [SCHEDULE_ALERT]: scheduleAlertListener(deps),
   [SERVICE_ALERT]: serviceAlertListener(deps),
   [BUDGET_ALERT]: budgetAlertListener(deps),
   [RUN_END]: runEndListener(deps),
+  [TASK_PUSH]: taskPushListener(deps),
 });
 
 export const budgetListener = (

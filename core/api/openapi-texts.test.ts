@@ -21,7 +21,8 @@ interface Operation {
   readonly description?: string;
   readonly parameters: readonly { readonly in: string; readonly name: string; readonly description?: string }[];
   readonly requestBody?: { readonly content: Readonly<Record<string, Content>> };
-  readonly responses: Readonly<Record<string, { readonly content: Readonly<Record<string, Content>> }>>;
+  /** Answers without a body have no content. */
+  readonly responses: Readonly<Record<string, { readonly content?: Readonly<Record<string, Content>> }>>;
 }
 
 const document = openApiDocument() as {
@@ -35,8 +36,8 @@ const JSON_TYPE = 'application/json';
 const bodies = operations.flatMap(({ operationId, requestBody, responses }) => [
   ...(requestBody?.content[JSON_TYPE] ? [{ where: `${operationId}.request`, ...requestBody.content[JSON_TYPE] }] : []),
   ...Object.entries(responses)
-    .filter(([status, { content }]) => status < '300' && content[JSON_TYPE] !== undefined)
-    .map(([status, { content }]) => ({ where: `${operationId}.${status}`, ...content[JSON_TYPE]! })),
+    .filter(([status, { content }]) => status < '300' && content?.[JSON_TYPE] !== undefined)
+    .map(([status, { content }]) => ({ where: `${operationId}.${status}`, ...content![JSON_TYPE]! })),
 ]);
 
 /** Path -> text of each member of a schema, at any depth. */

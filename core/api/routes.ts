@@ -1,4 +1,6 @@
 import { auditRoutes } from '#core/accounts/audit/routes.ts';
+import { clientRoutes } from '#core/accounts/clients/routes.ts';
+import { connectionRoutes } from '#core/accounts/connections/routes.ts';
 import { grantRoutes } from '#core/accounts/grants/routes.ts';
 import { keyRoutes } from '#core/accounts/keys/routes.ts';
 import { providerRoutes } from '#core/accounts/providers/routes.ts';
@@ -22,12 +24,17 @@ import { estimateRoutes } from '#core/billing/estimates/routes.ts';
 import { operatorRoutes } from '#core/billing/operator/routes.ts';
 import { topUpRoutes } from '#core/billing/top-ups/routes.ts';
 import { usageRoutes } from '#core/billing/usage/routes.ts';
+import { memoryRoutes } from '#core/collaboration/memory/routes.ts';
 import { messageRoutes } from '#core/collaboration/messages/routes.ts';
 import { storageRoutes } from '#core/collaboration/storage/routes.ts';
 import { taskRoutes } from '#core/collaboration/tasks/routes.ts';
 import { overviewRoutes } from '#core/events/overview/routes.ts';
 import { eventRoutes } from '#core/events/routes.ts';
 import { callRoutes } from '#core/execution/calls/routes.ts';
+import { chatLinkRoutes } from '#core/execution/chat-links/routes.ts';
+import { chatRoutes } from '#core/execution/chat-links/visits/routes.ts';
+import { sessionMessageRoutes } from '#core/execution/sessions/messages/routes.ts';
+import { sessionRoutes } from '#core/execution/sessions/routes.ts';
 import { stepRoutes } from '#core/execution/steps/routes.ts';
 import type { Route } from '#core/http/route.ts';
 import { agentLogRoutes } from '#core/runs/agent-logs/routes.ts';
@@ -36,9 +43,18 @@ import { bulkRoutes } from '#core/runs/bulk/routes.ts';
 import { destinationRoutes } from '#core/runs/destinations/routes.ts';
 import { runRoutes } from '#core/runs/routes.ts';
 import { shareRoutes } from '#core/runs/shares/routes.ts';
+import { telemetryRoutes } from '#core/runs/telemetry/routes.ts';
 import { instanceRoutes } from '#core/services/instances/routes.ts';
 import { loopCallRoutes } from '#core/services/loop-calls/routes.ts';
 import { serviceRoutes } from '#core/services/routes.ts';
+import { a2aRoutes } from '#core/wires/a2a/routes.ts';
+import { agUiRoutes } from '#core/wires/ag-ui/routes.ts';
+import { mcpRoutes } from '#core/wires/mcp/routes.ts';
+import { openAiCallRoutes } from '#core/wires/openai/calls/routes.ts';
+import { openAiModelRoutes } from '#core/wires/openai/models/routes.ts';
+import { openAiRunRoutes } from '#core/wires/openai/routes.ts';
+import { openAiResponseRoutes } from '#core/wires/openai/stream/routes.ts';
+import { agentDocumentRoutes } from './agent-document/routes.ts';
 import { healthRoutes, metricsRoutes } from './health/routes.ts';
 import { metaRoutes } from './meta/routes.ts';
 
@@ -49,15 +65,18 @@ export const routes = [
   ...metricsRoutes,
   ...keyRoutes,
   ...signInRoutes,
+  ...clientRoutes,
   ...workspaceRoutes,
   ...auditRoutes,
   ...resourceRoutes,
   ...secretRoutes,
+  ...connectionRoutes,
   ...providerRoutes,
   ...grantRoutes,
   ...taskRoutes,
   ...messageRoutes,
   ...storageRoutes,
+  ...memoryRoutes,
   ...usageRoutes,
   ...creditRoutes,
   ...topUpRoutes,
@@ -66,16 +85,20 @@ export const routes = [
   ...budgetRoutes,
   ...operatorRoutes,
   ...catalogRoutes,
+  ...agentDocumentRoutes,
   ...agentRoutes,
   ...agentLogRoutes,
   ...serviceKeyRoutes,
   ...downloadRoutes,
   ...runRoutes,
+  ...sessionRoutes,
+  ...sessionMessageRoutes,
   ...stepRoutes,
   ...approvalRoutes,
   ...approvalLinkRoutes,
   ...shareRoutes,
   ...destinationRoutes,
+  ...telemetryRoutes,
   ...eventRoutes,
   ...overviewRoutes,
   ...bulkRoutes,
@@ -88,5 +111,14 @@ export const routes = [
   ...instanceRoutes,
   ...loopCallRoutes,
   ...uploadRoutes,
+  ...openAiModelRoutes,
+  ...openAiCallRoutes,
+  ...openAiResponseRoutes,
+  ...openAiRunRoutes,
+  ...agUiRoutes,
+  ...a2aRoutes,
+  ...mcpRoutes,
+  ...chatLinkRoutes,
+  ...chatRoutes,
   ...callRoutes,
 ] as const satisfies readonly Route[];

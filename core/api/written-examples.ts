@@ -25,6 +25,30 @@ const callOfLoop = {
  */
 export const WRITTEN_EXAMPLES: Readonly<Record<string, Example>> = {
   getOpenApi: { responses: { 200: { openapi: '3.1.0', info: { title: 'Agent Hosting Platform' }, paths: {} } } },
+  getAgentOpenApi: {
+    responses: {
+      200: {
+        openapi: '3.1.0',
+        info: { title: 'acme/report', version: 'v3' },
+        servers: [{ url: 'https://agents.example.org' }],
+        paths: { '/acme/report/v3/run': { post: { operationId: 'run' } } },
+      },
+    },
+  },
+  getApiCatalog: {
+    responses: {
+      200: {
+        linkset: [
+          {
+            anchor: 'https://agents.example.org/acme/report/latest',
+            'service-desc': [
+              { href: 'https://agents.example.org/acme/report/latest/openapi.json', type: 'application/json' },
+            ],
+          },
+        ],
+      },
+    },
+  },
   getEditorSchema: {
     responses: { 200: { $schema: 'http://json-schema.org/draft-07/schema#', type: 'object', required: ['name'] } },
   },

@@ -68,6 +68,10 @@ export interface StaticCaller {
   readonly name: string;
 }
 
+/** Returns the user of a call whose run may use the user's own connections; nothing for the call of an agent. */
+export const callingUser = ({ agent, userId }: Pick<Caller, 'agent' | 'userId'>): { readonly userId?: string } =>
+  agent === undefined ? { userId } : {};
+
 /** Returns the workspace that the agent belongs to. Another workspace may pay for its calls. */
 export function agentWorkspaceOf(agent: AgentCaller): string {
   if (agent.kind === 'run') return agent.context.agentWorkspaceId;
@@ -118,6 +122,10 @@ export interface CallingAgent {
   /** The budgets that its own calls count against. */
   readonly budgets: readonly Budget[];
   readonly isStrict: boolean;
+  /** Tenant of the first call of the chain that named one: runs below it cannot act for another. */
+  readonly tenantId?: string | undefined;
+  /** User whose call began the chain, if a user did: the runs may use this user's own connections. */
+  readonly userId?: string | undefined;
   /**
    * Agents of other workspaces in the call chain, itself included. They have access only to what `workspace` granted
    * them (`docs/interface/grants.md#chains`).
@@ -128,6 +136,8 @@ export interface CallingAgent {
 /** Part of a run's record: sub-calls are checked against the record, not against what the agent sends. */
 export interface RunContext extends CallingAgent {
   readonly rootRunId: string;
+  /** The run's own span (`core/runs/telemetry/span-ids.ts`), if its trace began outside. It only correlates. */
+  readonly trace?: string;
   /** Hash of the run's service key. */
   readonly keyHash: string;
   /** Secret that signs the call chain that the run receives. Only the platform knows it. */

@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { jsonText } from './json-text.ts';
 import { PLAN_NAMES, plansSchema } from './plans.ts';
 import { type PortRange, readPortRange } from './port-ranges.ts';
 import { privateRangeProblem } from './private-ranges.ts';
@@ -17,6 +18,9 @@ export const listOf = (text: string): string[] =>
 const withoutSlash = (url: string): string => withoutEnd(url, '/');
 const target = () =>
   z.string().regex(/^(\[[\da-f:.]+\]|[\w.*-]+)(:\d{1,5})?$/i, 'must be host or host:port, without a scheme');
+/** List prices of one search, in US dollars, of November 2026. */
+const SEARCH_PRICES = { brave: 0.005, tavily: 0.008 };
+const searchPrice = () => z.number().min(0).max(10);
 const address = () => z.url().transform(withoutSlash);
 const slug = () => z.string().regex(/^[a-z0-9][a-z0-9-]*$/, 'must be lower-case letters, digits and hyphens');
 
@@ -286,6 +290,24 @@ export const CORE_SETTINGS = {
     'PLATFORM_BEDROCK_URL',
     () => address().optional(),
     'Endpoint of Amazon Bedrock, if it is not `https://bedrock-runtime.<region>.amazonaws.com`.',
+  ),
+  braveUrl: setting(
+    'PLATFORM_BRAVE_URL',
+    () => z.url().default('https://api.search.brave.com/res/v1').transform(withoutSlash),
+    "Base URL of Brave's Search API, for the tool `web_search`. It follows the rules for outbound requests, and its host must be open by `PLATFORM_SANDBOX_EGRESS`.",
+  ),
+  tavilyUrl: setting(
+    'PLATFORM_TAVILY_URL',
+    () => z.url().default('https://api.tavily.com').transform(withoutSlash),
+    "Base URL of Tavily's API, for the tool `web_search`, under the same rules.",
+  ),
+  searchPrices: setting(
+    'PLATFORM_SEARCH_PRICES',
+    () =>
+      jsonText(() => z.strictObject({ brave: searchPrice().optional(), tavily: searchPrice().optional() }))
+        .transform((prices) => ({ ...SEARCH_PRICES, ...prices }))
+        .default(SEARCH_PRICES),
+    'JSON: what one search costs, in US dollars, as your contract says. It counts in the costs of runs. By default the list prices `{"brave": 0.005, "tavily": 0.008}`.',
   ),
   stripeUrl: setting(
     'PLATFORM_STRIPE_URL',

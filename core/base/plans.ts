@@ -83,6 +83,8 @@ const plan = () => {
       .int()
       .min(64 * MB)
       .max(MAX_LAYER_BYTES),
+    /** Bytes of what was said in sessions (`docs/interface/sessions.md`); null: no limit. */
+    session_bytes: quota.nullable(),
     /** Total size reserved by unexpired upload forms (`POST /uploads`); null: no limit. */
     upload_bytes: quota.nullable(),
     /** Workspaces that a user may create, by the plan of the personal workspace; null: no limit. */
@@ -116,6 +118,7 @@ const DEFAULT_PLANS: Plans = {
     agent_versions: 500,
     agent_bytes: GB,
     layer_bytes: GB,
+    session_bytes: 10 * MB,
     upload_bytes: 100 * MB,
     workspaces: 5,
   },
@@ -142,6 +145,7 @@ const DEFAULT_PLANS: Plans = {
     agent_versions: 5_000,
     agent_bytes: 10 * GB,
     layer_bytes: 2 * GB,
+    session_bytes: GB,
     upload_bytes: 2_500 * MB,
     workspaces: 20,
   },
@@ -168,6 +172,7 @@ const DEFAULT_PLANS: Plans = {
     agent_versions: 20_000,
     agent_bytes: 50 * GB,
     layer_bytes: MAX_LAYER_BYTES,
+    session_bytes: 10 * GB,
     upload_bytes: 10 * GB,
     workspaces: 100,
   },
@@ -194,6 +199,7 @@ const DEFAULT_PLANS: Plans = {
     agent_versions: 200_000,
     agent_bytes: 500 * GB,
     layer_bytes: MAX_LAYER_BYTES,
+    session_bytes: 100 * GB,
     upload_bytes: 100 * GB,
     workspaces: 1_000,
   },

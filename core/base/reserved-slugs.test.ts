@@ -12,7 +12,7 @@ test('every fixed first segment of the route table is reserved; `npm run docs` w
 
 test.each([
   ...['services', 'docs', 'schemas', 'metrics', 'runner', 'r', 'catalog', 'schedules', 'dashboard', 'auth', 'mcp'],
-  ...['a2a', 'operator', 'grants', 'budgets', 'share'],
+  ...['a2a', 'operator', 'grants', 'budgets', 'share', 'chat'],
 ])('%s is reserved for routes and pages', (slug) => {
   expect(isReservedSlug(slug)).toBe(true);
 });

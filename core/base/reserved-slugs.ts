@@ -12,8 +12,8 @@ const RESERVED: ReadonlySet<string> = new Set([
   // Reserved for later routes.
   ...['a2a', 'budgets', 'catalog', 'dashboard', 'docs', 'grants', 'mcp', 'r'],
   'services',
-  // Pages of the dashboard: `/dashboard/share/<token>` is no page of a workspace.
-  'share',
+  // Pages of the dashboard that are no pages of a workspace, such as `/dashboard/share/<token>`.
+  ...['share', 'chat', 'authorize'],
 ]);
 
 /** Whether no workspace may have this slug. Versions (`v1`) are reserved, too. */

@@ -46,6 +46,9 @@ const TRIGGER_ROWS = {
   schedule: { startedBy: 'a schedule that was due', isScheduled: true, runsAgent: true },
   manual: { startedBy: 'a schedule that was triggered manually', isScheduled: true, runsAgent: true },
   webhook: { startedBy: 'a webhook', isScheduled: true, runsAgent: true },
+  a2a: { startedBy: 'a message by the protocol A2A', isScheduled: false, runsAgent: true },
+  chat: { startedBy: 'a visitor of a chat link', isScheduled: false, runsAgent: true },
+  mcp: { startedBy: 'a client of MCP', isScheduled: false, runsAgent: true },
   service: { startedBy: "a request to the agent's service", isScheduled: false, runsAgent: true },
   install: { startedBy: 'an upload, to install dependencies', isScheduled: false, runsAgent: false },
 } as const satisfies Record<string, TriggerRow>;

@@ -15,6 +15,8 @@ export interface Workspace {
   readonly budgets?: boolean;
   /** Which of its runs have destinations to be announced to when they end. Absent: none. */
   readonly destinations?: AnnouncedRuns;
+  /** Whether the spans of its runs are sent to a collector. Absent: no. */
+  readonly telemetry?: boolean;
   /** Absent: `off`. */
   readonly traceContent?: TraceContentSetting;
   /** Who may decide what its runs ask. Absent: `members`. */

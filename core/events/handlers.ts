@@ -1,5 +1,6 @@
 import type { Caller } from '#core/base/caller.ts';
 import { PlatformError } from '#core/base/errors.ts';
+import { visibleSession } from '#core/execution/sessions/visible-session.ts';
 import type { RequestHeaders } from '#core/http/message.ts';
 import { type Handlers, type KeyNeeds, rowOf } from '#core/http/route.ts';
 import type { Deps } from '#core/ports/deps.ts';
@@ -7,7 +8,9 @@ import { findReadableRun } from '#core/runs/readable-run.ts';
 import { RunStore } from '#core/runs/store.ts';
 import { eventRoutes, WORKSPACE_EVENT_ID } from './routes.ts';
 import { RunEvents } from './run-events.ts';
-import { type Watched, WatchStream } from './watch.ts';
+import { SESSION_EVENT_ID, SessionEvents } from './session-events.ts';
+import { exportLines } from './session-export.ts';
+import { recordOf, type Watched, WatchStream } from './watch.ts';
 import { takePlace } from './watchers.ts';
 import { type EventKind, timeOf, WorkspaceEvents } from './workspace-events.ts';
 
@@ -15,7 +18,7 @@ const MAX_AGE_MS = 3600_000;
 
 type EventDeps = Pick<Deps, 'main' | 'runs' | 'counters' | 'blobs' | 'clock' | 'ids' | 'config' | 'log' | 'watching'>;
 
-type Operation = (typeof eventRoutes)[number]['operationId'];
+type Operation = Exclude<(typeof eventRoutes)[number]['operationId'], 'exportSession'>;
 
 /** Parts of a request that these handlers read. */
 interface Asked {
@@ -45,7 +48,7 @@ export function eventHandlers(
       status: 200,
       raw: {
         contentType: 'text/event-stream',
-        content: new WatchStream(deps, watched, { requestUuid, check, onEnd }),
+        content: new WatchStream(deps, watched, { recordOf, requestUuid, check, onEnd }),
       },
       headers: { 'cache-control': 'no-cache' },
     };
@@ -60,6 +63,24 @@ export function eventHandlers(
       const { id } = await findReadableRun(new RunStore(deps, workspace.id), caller, params.run_id);
       const events = new RunEvents(deps, { workspaceId: workspace.id, id }, Number(after));
       return answer('listRunEvents', asked, caller.agent ? onlyShown(events) : events, after);
+    },
+
+    async listSessionEvents({ params, ...asked }) {
+      const { caller, headers } = asked;
+      const workspaceId = caller.workspace.id;
+      const after = afterOf(asked) ?? '0.0';
+      const place = SESSION_EVENT_ID.exec(after);
+      if (place === null) throw badId(after);
+      const { session } = await visibleSession(deps, { workspaceId, id: params.session_id, headers }, 1);
+      const [number, event] = [Number(place[1]), Number(place[2])];
+      const events = new SessionEvents(deps, { workspaceId, sessionId: session.id }, { number, event });
+      return answer('listSessionEvents', asked, events, after);
+    },
+
+    async exportSession({ caller, params, headers }) {
+      const workspaceId = caller.workspace.id;
+      const found = await visibleSession(deps, { workspaceId, id: params.session_id, headers });
+      return { status: 200, body: exportLines(deps, workspaceId, found) };
     },
 
     async listWorkspaceEvents(asked) {

@@ -1,5 +1,6 @@
 import * as z from 'zod';
-import { defineRoutes } from '#core/http/route.ts';
+import { defineRoutes, raw } from '#core/http/route.ts';
+import { tenantHeader } from '#core/http/tenant-id.ts';
 
 /** Kinds of events in a workspace. */
 export const EVENT_KINDS = ['run', 'schedule', 'service', 'message', 'task', 'agent'] as const;
@@ -51,6 +52,42 @@ export const eventRoutes = defineRoutes([
       }),
     },
     errors: ['NOT_FOUND', 'CONFLICT', 'RATE_LIMITED'],
+  },
+  {
+    ...row,
+    operationId: 'listSessionEvents',
+    path: '/workspaces/{workspace_id}/sessions/{session_id}/events',
+    summary: 'Stream or list the events of the runs of a session, one run after another',
+    request: {
+      headers: headers.extend({ 'x-platform-tenant': tenantHeader }),
+      query: z.object({
+        after: z
+          .string()
+          .regex(/^\d{1,8}\.\d{1,8}$/, 'must be the id of an event')
+          .optional()
+          .describe('ID of the last event received, `<message number>.<number>`. Default: all events.'),
+      }),
+    },
+    response: {
+      200: z.object({
+        events: z.array(event).describe('The events after the cursor, in their order.'),
+        next: z.string().describe('Value of `after` for the next page.'),
+        is_over: z.boolean().describe('Whether the session was deleted, so that no more events follow.'),
+      }),
+    },
+    errors: ['NOT_FOUND', 'RATE_LIMITED'],
+  },
+  {
+    operationId: 'exportSession',
+    method: 'GET',
+    fn: 'events',
+    auth: 'key',
+    stream: true,
+    path: '/workspaces/{workspace_id}/sessions/{session_id}/export',
+    summary: 'Export a session as JSON lines: first the session, then each message',
+    request: { headers: z.object({ 'x-platform-tenant': tenantHeader }) },
+    response: { 200: raw('application/x-ndjson') },
+    errors: ['NOT_FOUND'],
   },
   {
     ...row,

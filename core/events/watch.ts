@@ -1,5 +1,6 @@
 import { isPlatformError } from '#core/base/errors.ts';
 import { errorEnvelope } from '#core/http/envelope.ts';
+import { withLeavingReader } from '#core/http/leaving-reader.ts';
 import type { Deps } from '#core/ports/deps.ts';
 
 /** An event in the form that clients receive, in a stream or on a page. */
@@ -12,9 +13,9 @@ export interface WatchedEvent<Type extends string = string> {
 }
 
 /** A source of events that is polled. */
-export interface Watched {
+export interface Watched<Event = WatchedEvent> {
   /** Returns the events since the last call. `isOver`: no further events follow. */
-  look(): Promise<{ readonly events: readonly WatchedEvent[]; readonly isOver: boolean }>;
+  look(): Promise<{ readonly events: readonly Event[]; readonly isOver: boolean }>;
 }
 
 /** Below five minutes, the stream limit of API Gateway and of the function. */
@@ -27,7 +28,11 @@ const POLL_MS = 1_000;
 
 export type WatchDeps = Pick<Deps, 'clock' | 'log' | 'watching'>;
 
-export interface WatchOptions {
+export interface WatchOptions<Event> {
+  /** Writes an event in the form of the stream. */
+  readonly recordOf: (event: Event) => string;
+  /** First text of the stream: it also flushes the headers. @default - sets the reconnection time of browsers */
+  readonly begin?: string;
   readonly requestUuid: string;
   /** Throws if the caller has lost its access. */
   readonly check: () => Promise<void>;
@@ -39,44 +44,35 @@ export interface WatchOptions {
  * A stream of server-sent events (`docs/interface/events.md#streams`). It ends when no further events can happen, at
  * its time limit, with an event `error` when the caller loses access, and when the reader disconnects.
  */
-export class WatchStream implements AsyncIterable<Uint8Array> {
+export class WatchStream<Event> implements AsyncIterable<Uint8Array> {
   readonly #deps: WatchDeps;
-  readonly #watched: Watched;
-  readonly #options: WatchOptions;
+  readonly #watched: Watched<Event>;
+  readonly #options: WatchOptions<Event>;
   readonly #left = new AbortController();
 
-  constructor(deps: WatchDeps, watched: Watched, options: WatchOptions) {
+  constructor(deps: WatchDeps, watched: Watched<Event>, options: WatchOptions<Event>) {
     this.#deps = deps;
     this.#watched = watched;
     this.#options = options;
   }
 
   [Symbol.asyncIterator](): AsyncIterator<Uint8Array> {
-    const texts = this.#texts();
-    return {
-      next: () => texts.next(),
-      // A suspended generator cannot be told to return.
-      return: () => {
-        this.#left.abort(new Error('the reader left'));
-        return texts.return(undefined);
-      },
-    };
+    return withLeavingReader(this.#texts(), this.#left);
   }
 
   async *#texts(): AsyncGenerator<Uint8Array> {
     const { clock, log, watching } = this.#deps;
-    const { check, onEnd, requestUuid } = this.#options;
+    const { check, onEnd, recordOf, requestUuid } = this.#options;
     const signal = watching ? AbortSignal.any([this.#left.signal, watching.closing]) : this.#left.signal;
     const until = clock.now() + MAX_STREAM_MS;
     let lastSentAt = clock.now();
     let lastCheckAt = clock.now();
     try {
-      // Sets the reconnection time of browsers. It also flushes the headers.
-      yield Buffer.from('retry: 1000\n\n');
+      yield Buffer.from(this.#options.begin ?? 'retry: 1000\n\n');
       while (!signal.aborted) {
         const { events, isOver } = await this.#watched.look();
         const now = clock.now();
-        if (events.length > 0) yield Buffer.from(events.map(record).join(''));
+        if (events.length > 0) yield Buffer.from(events.map(recordOf).join(''));
         else if (!isOver && now - lastSentAt >= HEARTBEAT_MS) yield Buffer.from(': heartbeat\n\n');
         if (events.length > 0 || now - lastSentAt >= HEARTBEAT_MS) lastSentAt = now;
         if (isOver || now >= until) return;
@@ -97,5 +93,5 @@ export class WatchStream implements AsyncIterable<Uint8Array> {
 }
 
 /** JSON text is a single line: line breaks in it are escaped. */
-const record = (event: WatchedEvent): string =>
+export const recordOf = (event: WatchedEvent): string =>
   `id: ${event.id}\nevent: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`;

@@ -17,19 +17,34 @@ export class EventStream implements AsyncIterable<Uint8Array>, AsyncIterator<Uin
   #isSending = false;
   #pause: NodeJS.Timeout | undefined;
 
+  /** Whether no further event is sent: it was ended, or the reader has disconnected. */
+  get isEnded(): boolean {
+    return this.#isEnded;
+  }
+
   /** Returns false if the buffer is full or the reader has disconnected. */
   offer(event: string, data: unknown): boolean {
+    return this.offerText(record(event, JSON.stringify(data)));
+  }
+
+  /** The same for whole records in the form of another protocol. */
+  offerText(records: string): boolean {
     if (this.#queued > MAX_QUEUED_CHARACTERS || this.#isEnded) return false;
-    this.#push(record(event, JSON.stringify(data)));
+    this.#push(records);
     return true;
   }
 
   /** Sends the last event, even if the buffer is full. `json` is sent unchanged. */
   end(event: string, json: string): void {
+    this.endWithText(record(event, json));
+  }
+
+  /** The same for whole records in the form of another protocol. */
+  endWithText(records: string): void {
     if (this.#isEnded) return;
     this.#isEnded = true;
     this.#endPause();
-    this.#push(record(event, json));
+    this.#push(records);
   }
 
   /** Supports one reader. Not a generator, whose steps cost as much as an event. */

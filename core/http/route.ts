@@ -35,6 +35,13 @@ export interface Route {
   /** Whether agents may call it with their service keys. @default false */
   readonly agents?: boolean;
   /**
+   * Set for a row that accepts the access tokens of signed-in clients, if they were issued for the resource of its path
+   * (`docs/interface/client-sign-in.md`). Its answers 401 tell clients where to sign in. Only for `key` and `optional`.
+   *
+   * @default - such tokens are refused
+   */
+  readonly clientTokens?: true;
+  /**
    * The part of the workspace that the route gives agents access to. An agent of another workspace needs a grant of it.
    * Only with `agents`. @default - none
    */
@@ -101,6 +108,7 @@ export const rowOf = <Rows extends readonly Route[]>(rows: Rows, operation: Rows
 
 export const FUNCTION_NAMES = [
   'meta',
+  'a2a',
   'agents',
   'billing',
   'calls',
@@ -108,6 +116,7 @@ export const FUNCTION_NAMES = [
   'downloads',
   'events',
   'keys',
+  'mcp',
   'runs',
   'schedules',
   'secrets',
@@ -149,7 +158,7 @@ export const stores = ({ method, storesNothing = false }: Route): boolean =>
   method !== 'GET' && method !== 'DELETE' && !storesNothing;
 
 /** Members of a row that decide which keys may use it. */
-export type KeyNeeds = Pick<Route, 'method' | 'agents' | 'keyScope' | 'changes' | 'ofUser'>;
+export type KeyNeeds = Pick<Route, 'method' | 'agents' | 'keyScope' | 'changes' | 'ofUser' | 'clientTokens'>;
 
 /** Returns the scope that a user's key needs. */
 export const keyScopeOf = ({ keyScope, method, agents, changes }: KeyNeeds): KeyScope =>

@@ -2,6 +2,7 @@ import type { AgentSettings } from '#core/models/model-settings.ts';
 import type { LlmProvider } from '#core/ports/llm.ts';
 import type { QueueRules } from './queue-rules.ts';
 import type { RetryPolicy } from './retry-policy.ts';
+import type { SessionRules } from './session-rules.ts';
 
 export type AgentType = 'prompt' | 'tool' | 'agent' | 'skill';
 export type ExecutionEngine = 'direct_llm' | 'code_runtime' | 'managed_loop';
@@ -67,6 +68,13 @@ export type AgentDefinition = {
   readonly concurrency?: QueueRules['concurrency'];
   readonly rate?: QueueRules['rate'];
   readonly debounce?: QueueRules['debounce'];
+  /**
+   * The defaults of its sessions, or false if it takes none (`docs/interface/sessions.md`).
+   * @default - the platform's defaults
+   */
+  readonly sessions?: SessionRules | false;
+  /** Only for loops and programs: whether the messages of a session share the files in `/home/user`. @default false */
+  readonly workspace?: true;
   readonly tags: string[];
   readonly is_public: boolean;
   /** `skill`, `org/skill` or `org/skill@v1`. */
@@ -155,7 +163,18 @@ export type Dependency = {
   approval?: Approval;
 };
 
-/** Built-in tools of a managed loop, except `submit_result`, which ends it; it has the last three only if it names them. */
+/** Tools for work that a run leaves behind or fetches. A loop has them only if it names them, so its own tools may have their names. */
+export const OUTER_TOOLS = [
+  'memory_list',
+  'memory_read',
+  'memory_write',
+  'memory_delete',
+  'web_search',
+  'web_fetch',
+] as const;
+export type OuterTool = (typeof OUTER_TOOLS)[number];
+
+/** Built-in tools of a managed loop, except `submit_result`, which ends it; it has all after `list_files` only if it names them. */
 export const LOOP_TOOLS = [
   'bash',
   'read_file',
@@ -165,6 +184,7 @@ export const LOOP_TOOLS = [
   'ask_human',
   'wait',
   'event_url',
+  ...OUTER_TOOLS,
 ] as const;
 export type LoopTool = (typeof LOOP_TOOLS)[number];
 
@@ -174,6 +194,10 @@ export type McpToolName = `mcp__${string}`;
 /** Maximum of `max_turns`, and of a durable loop's. */
 export const MAX_TURNS = 50;
 export const MAX_DURABLE_TURNS = 500;
+
+/** `tenant`: that of the call's tenant, without one that of the workspace. `workspace`: always that of the workspace. */
+export const MEMORY_SCOPES = ['tenant', 'workspace'] as const;
+export type MemoryScope = (typeof MEMORY_SCOPES)[number];
 
 export type LoopLimits = {
   /** 1 to {@link MAX_TURNS}, or to {@link MAX_DURABLE_TURNS} if it is durable. */
@@ -188,13 +212,16 @@ export type LoopLimits = {
   mcp_servers?: readonly McpServer[] | null;
   /** Maximum cost of a run's requests to models, in US dollars. @default - no limit */
   max_cost_usd?: number | null;
+  /** Whose memory its tools work with. @default - the tenant's, else the workspace's */
+  memory?: { scope?: MemoryScope | null } | null;
   /** Whether the run waits for a person before it reaches {@link max_cost_usd}. @default 'end' */
   on_max_cost?: 'end' | 'ask' | null;
   [member: string]: unknown;
 };
 
 /** HTTP transports of MCP: Streamable HTTP, since the revision of 2025-03-26, and SSE, of 2024-11-05. */
-export const MCP_TRANSPORTS = ['streamable-http', 'sse'] as const;
+/** `a2a`: it is no server but an agent of others, of which `url` is the card (`docs/interface/a2a.md#dependencies`). */
+export const MCP_TRANSPORTS = ['streamable-http', 'sse', 'a2a'] as const;
 export type McpTransport = (typeof MCP_TRANSPORTS)[number];
 
 /** A Model Context Protocol server whose tools a loop may use (`docs/interface/mcp-servers.md`). */
@@ -211,6 +238,11 @@ export type McpServer = {
   transport?: McpTransport;
   /** `${NAME}` in a value stands for a declared secret. Absent beside `command`. */
   headers?: Record<string, string>;
+  /**
+   * Name of a connection, whose access token is sent as `Authorization`. Its secret is also in `required_secrets`, or in
+   * `optional_secrets` for an optional server.
+   */
+  connection?: string;
   /** Program in the run's sandbox, which speaks the protocol over stdin and stdout. */
   command?: string;
   args?: string[];

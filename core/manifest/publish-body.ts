@@ -26,6 +26,8 @@ const WRITTEN = [
   'concurrency',
   'rate',
   'debounce',
+  'sessions',
+  'workspace',
   'accepts_files',
   'accept',
   'max_files',

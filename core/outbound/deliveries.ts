@@ -38,16 +38,23 @@ export interface DeliveryDelay {
   readonly nextTryAt: number;
 }
 
+export interface DeliveryAddress {
+  readonly url: string;
+  /** @default - only those of every message */
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
 /** Callback of a higher wing for the end of a delivery; `core/api/listeners.ts` connects them. */
 export interface DeliveryListener {
   /** Delays after the attempts that failed; one more attempt follows the last of them. @default {@link BACKOFF_MS} */
   readonly backoffMs?: readonly number[];
   /**
-   * Returns the address to which the delivery goes now, or why it goes nowhere any more; it then ends as failed.
+   * Returns the address to which the delivery goes now, or why it goes nowhere any more; it then ends as failed. `headers` are
+   * those that are secret: they are sent to this address alone and not stored.
    *
    * @default - the address that it was made with
    */
-  addressOf?(delivery: Delivery): Promise<{ readonly url: string } | { readonly problem: string }>;
+  addressOf?(delivery: Delivery): Promise<DeliveryAddress | { readonly problem: string }>;
   /** Records a failed attempt that is not the last. @default - nothing is recorded */
   deliveryDelayed?(delivery: Delivery, delay: DeliveryDelay): Promise<void>;
   /**
@@ -111,11 +118,13 @@ export async function tryDelivery(
       const problem = 'the platform stopped during its last attempt';
       return await conclude(deps, current, { ok: false, tries: delivery.tries, problem }, listener);
     }
-    const address = (await listener?.addressOf?.(delivery)) ?? { url: delivery.url };
+    const address: DeliveryAddress | { readonly problem: string } = (await listener?.addressOf?.(delivery)) ?? {
+      url: delivery.url,
+    };
     if ('problem' in address) {
       return await conclude(deps, current, { ok: false, tries: delivery.tries, problem: address.problem }, listener);
     }
-    const result = await postDelivery(deps, { ...delivery, url: address.url });
+    const result = await postDelivery(deps, { ...delivery, url: address.url }, address.headers);
     const backoff = backoffMs[delivery.tries];
     if (!result.ok && !result.isFinal && backoff !== undefined) {
       const nextTryAt = clock.now() + backoff;
@@ -183,12 +192,15 @@ export const messageId = (deliveryId: string): string => `msg_${deliveryId}`;
 export async function postDelivery(
   deps: Pick<Deps, 'vault' | 'outbound' | 'clock'>,
   { id, workspaceId, url, body, contentType }: Delivery,
+  secretHeaders?: DeliveryAddress['headers'],
 ): Promise<OutboundResult> {
   const headers = await messageHeaders(deps, workspaceId, { id: messageId(id), body });
   return deps.outbound.post({
     url,
     body,
-    headers: { ...headers, ...(contentType && { 'content-type': contentType }) },
+    headers: { ...secretHeaders, ...headers, ...(contentType && { 'content-type': contentType }) },
+    // A redirect would give them to another receiver.
+    ...(secretHeaders && { followsRedirects: false }),
   });
 }
 

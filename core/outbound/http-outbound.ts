@@ -65,7 +65,8 @@ export class HttpOutbound implements Outbound, OutboundExchanges {
     }
     try {
       const status = await this.#timed(async (signal) => {
-        const { statusCode = 0 } = await this.#follow(request.url, REPEATING_REDIRECTS, post(request, signal), signal);
+        const followed = request.followsRedirects === false ? [] : REPEATING_REDIRECTS;
+        const { statusCode = 0 } = await this.#follow(request.url, followed, post(request, signal), signal);
         return statusCode;
       });
       return { ok: true, status };

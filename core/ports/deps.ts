@@ -1,14 +1,17 @@
 import type { Config } from '#core/base/config.ts';
 import type { BlobLinks, Blobs } from './blobs.ts';
+import type { CardKey } from './card-key.ts';
 import type { Clock } from './clock.ts';
 import type { OwnFeed } from './feed.ts';
 import type { EndedRun, HostState } from './host-state.ts';
 import type { Ids } from './ids.ts';
 import type { Llm } from './llm.ts';
 import type { Mail } from './mail.ts';
+import type { McpEndpoint } from './mcp-endpoint.ts';
 import type { ModelTable } from './model-table.ts';
 import type { OperatorKey } from './operator-key.ts';
-import type { Outbound } from './outbound.ts';
+import type { OperatorTelemetry } from './operator-telemetry.ts';
+import type { Outbound, OutboundExchanges } from './outbound.ts';
 import type { OwnServices } from './own-services.ts';
 import type { Payments } from './payments.ts';
 import type { ShowQuestion } from './questions.ts';
@@ -18,8 +21,10 @@ import type { BootDocument, ServiceHost, ServiceLogs } from './service-host.ts';
 import type { SignInProvider } from './sign-in-provider.ts';
 import type { Space } from './space.ts';
 import type { Table } from './table.ts';
+import type { PushTask } from './task-pushes.ts';
 import type { Timers } from './timers.ts';
 import type { ToolServers } from './tool-servers.ts';
+import type { ToolSignIn } from './tool-sign-in.ts';
 import type { UploadForms } from './upload-forms.ts';
 import type { Vault } from './vault.ts';
 
@@ -38,7 +43,10 @@ export interface Deps {
   readonly llm: Llm;
   readonly modelTable: ModelTable;
   readonly outbound: Outbound;
+  /** Requests to addresses that models name. */
+  readonly exchanges: OutboundExchanges;
   readonly toolServers: ToolServers;
+  readonly toolSignIn: ToolSignIn;
   readonly ownServices: OwnServices;
   /** Base URL of the API for sandboxed agents, which may differ from the clients' URL; no slash at the end. */
   readonly gatewayUrl: string;
@@ -54,6 +62,8 @@ export interface Deps {
    * The ends of runs, whose usage this process sums. Absent where another process does: its sums follow within seconds.
    */
   readonly endedRuns?: OwnFeed;
+  /** Absent if the operator has no collector. */
+  readonly operatorTelemetry?: OperatorTelemetry | undefined;
   /** Called with the number of runs that wait past their time. @default - no call */
   readonly onRunsOverdue?: (count: number) => void;
   /**
@@ -75,6 +85,8 @@ export interface Deps {
   readonly wakeRun?: (job: RunJob) => Promise<void>;
   /** Shows questions of runs to people, in a higher wing. @default - they are only listed */
   readonly showQuestion?: ShowQuestion;
+  /** Posts tasks to those who follow them, in a higher wing. @default - nothing is posted */
+  readonly pushTask?: PushTask;
   /**
    * Asks for a prompt reconciliation of the host with the records of these services, by the process that is allowed to
    * do it. Calls are hints: the next sweep makes up for a lost one. Absent on hosts without services.
@@ -93,7 +105,10 @@ export interface AllDeps extends Deps {
   readonly operatorKey: OperatorKey;
   /** Absent if the operator has configured none. */
   readonly signInProvider?: SignInProvider;
+  /** Absent if the operator does not sign the cards of agents. */
+  readonly cardKey?: CardKey | undefined;
   readonly timers: Timers;
+  readonly mcp: McpEndpoint;
   /** Absent on hosts without services, and where another process controls them ({@link Deps.wakeServices}). */
   readonly serviceHost?: ServiceHost;
   /** Absent on hosts without services. */

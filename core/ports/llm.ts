@@ -1,6 +1,7 @@
 import { type ErrorCode, type ErrorExtra, isPlatformError, PlatformError } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
 import { memoizeWeak } from '#core/base/memoize-weak.ts';
+import type { TraceHeaders } from '#core/base/trace-context.ts';
 
 /** `gemini` is Google's API; `ollama` is a local model server that speaks OpenAI's chat completions. */
 export const LLM_PROVIDERS = ['anthropic', 'openai', 'gemini', 'ollama'] as const;
@@ -169,6 +170,8 @@ export interface LlmRequest {
    * supports (`docs/models.md#schemas`). Answers may still not match, and have null for omitted members.
    */
   readonly outputSchema?: JsonSchema;
+  /** Headers that name the span of the request. @default - nobody traces it */
+  readonly traceHeaders?: TraceHeaders | undefined;
   readonly signal: AbortSignal;
   readonly onText?: (text: string) => void;
   /** Receives the thoughts of a streamed answer if the provider shows them. */

@@ -27,6 +27,8 @@ export interface OutboundRequest {
   readonly body: string;
   /** Names in lower case. `content-type` is JSON unless it is given; `content-length` is always set. */
   readonly headers?: Readonly<Record<string, string>>;
+  /** Must be false if the headers have a secret that is meant for this address alone. @default true */
+  readonly followsRedirects?: boolean;
 }
 
 /**

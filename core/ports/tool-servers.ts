@@ -1,4 +1,5 @@
 import type { Json } from '#core/base/json.ts';
+import type { TraceHeaders } from '#core/base/trace-context.ts';
 import type { OutboundExchanges } from './outbound.ts';
 
 /** Tool servers that authors configure. They speak the Model Context Protocol (MCP). */
@@ -54,8 +55,15 @@ export interface ToolServerSession {
    * Calls a tool; the request is never retried. Aborting the signal notifies the server.
    *
    * Throws {@link ToolServerFailure}, and the signal's reason once it is aborted.
+   *
+   * @param trace Sent as `_meta` of the request, which processes get, too. @default - nothing
    */
-  call(tool: ServerTool, input: Readonly<Record<string, Json>>, signal: AbortSignal): Promise<ServerResult>;
+  call(
+    tool: ServerTool,
+    input: Readonly<Record<string, Json>>,
+    signal: AbortSignal,
+    trace?: TraceHeaders,
+  ): Promise<ServerResult>;
   /** Ends the session and all its requests. A process is left to its sandbox. */
   close(): Promise<void>;
 }
@@ -88,9 +96,18 @@ export class ToolServerFailure extends Error {
   readonly code = 'TOOL_SERVER_FAILED';
   /** Whether a retry may succeed. */
   readonly isTransient: boolean;
+  /** Header `WWW-Authenticate` of a server that refused the request: at most 4,000 characters. */
+  readonly challenge?: string;
 
-  constructor(message: string, { isTransient = false }: { readonly isTransient?: boolean } = {}) {
+  constructor(
+    message: string,
+    {
+      isTransient = false,
+      challenge,
+    }: { readonly isTransient?: boolean; readonly challenge?: string | undefined } = {},
+  ) {
     super(message);
     this.isTransient = isTransient;
+    if (challenge !== undefined) this.challenge = challenge.slice(0, 4000);
   }
 }

@@ -10,6 +10,9 @@ import { RunStore } from './store.ts';
  */
 const POLL_MS = { first: 400, max: 1000 };
 
+const END_WAIT_MS = 3000;
+const END_POLL_MS = 50;
+
 /** Pause before the next look at a run whose status is just changing. */
 const CHANGING_MS = 50;
 
@@ -54,6 +57,18 @@ export async function cancelRun(deps: CancelDeps, workspaceId: string, runId: st
     if (below.length === 0) return true;
     await Promise.all(below.map((id) => cancelOne(deps, workspaceId, id)));
     for (const id of below) done.add(id);
+  }
+}
+
+/** Waits a short time for a cancelled run to end; its host may have died. */
+export async function waitForEnd(
+  { clock }: Pick<Deps, 'clock'>,
+  runs: Pick<RunStore, 'find'>,
+  runId: string,
+): Promise<void> {
+  const giveUpAt = clock.now() + END_WAIT_MS;
+  while (clock.now() < giveUpAt && !hasEnded((await runs.find(runId))?.status ?? 'cancelled')) {
+    await clock.sleep(END_POLL_MS);
   }
 }
 

@@ -1,9 +1,9 @@
 import { PlatformError } from '#core/base/errors.ts';
-import { hasEnded, isInstallation } from '#core/base/run-kinds.ts';
+import { isInstallation } from '#core/base/run-kinds.ts';
 import type { Handlers } from '#core/http/route.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
-import { cancelRun } from './cancellation.ts';
+import { cancelRun, waitForEnd } from './cancellation.ts';
 import { filterOf } from './filter.ts';
 import { listRuns, runsWithPrefix } from './listing.ts';
 import { findReadableRun } from './readable-run.ts';
@@ -18,8 +18,6 @@ import { listedRunOf } from './view.ts';
 
 /** Maximum number of branches that are listed. */
 const MAX_BRANCHES = 200;
-const CANCEL_WAIT_MS = 3000;
-const CANCEL_POLL_MS = 50;
 
 type RunDeps = Pick<Deps, 'runs' | 'blobs' | 'clock' | 'config' | 'runSignals' | 'wakeRun'>;
 
@@ -115,14 +113,6 @@ function recordHandlers(
   };
 }
 
-/** Waits a short time for a cancelled run to end; its host may have died. */
-async function waitForEnd({ clock }: RunDeps, runs: RunStore, runId: string): Promise<void> {
-  const giveUpAt = clock.now() + CANCEL_WAIT_MS;
-  while (clock.now() < giveUpAt && !hasEnded((await runs.find(runId))?.status ?? 'cancelled')) {
-    await clock.sleep(CANCEL_POLL_MS);
-  }
-}
-
 function traceHandlers(
   deps: RunDeps,
 ): Pick<RunHandlers, 'getRunDag' | 'getRunWaterfall' | 'getRunTrace' | 'listTraceEvents'> {
@@ -185,6 +175,7 @@ function detailOf(run: Run, body: RunBody | undefined) {
     branch: run.branch && branchView(run.branch),
     has_turns: hasTurns(run),
     tenant_id: run.tenantId,
+    session_id: run.sessionId,
     deadline: isoTime(run.deadline),
     schedule_id: run.scheduleId,
     ...(run.scheduled

@@ -64,6 +64,9 @@ export const bodyBlobKey = (workspaceId: string, runId: string): string => `runs
 export const contentBlobKey = (workspaceId: string, runId: string): string =>
   `runs/${workspaceId}/${runId}.content.json`;
 
+/** Blob of a large answer that is kept for retries with the same `Idempotency-Key`. */
+export const answerBlobKey = (workspaceId: string, runId: string): string => `runs/${workspaceId}/${runId}.answer.json`;
+
 /** Partition of the order and the journal of a durable run (`core/execution/durable`). */
 export const journalPartition = (workspaceId: string, runId: string): string =>
   `WS#${workspaceId}#JOURNAL#${hexOf(runId)}`;
@@ -179,11 +182,15 @@ export function newRunItems(
     replay_of: run.replayOf,
     branch: run.branch && storedBranch(run.branch),
     tenant_id: run.tenantId,
+    ...(run.session && { session: run.session.sessionId, session_turn: run.session.number }),
+    ...(run.keyHash !== undefined && { idempotency: run.keyHash }),
     schedule_id: run.scheduleId,
     scheduled_at: run.scheduled?.at,
     scheduled_zone: run.scheduled?.timezone,
     durable: run.isDurable,
     announced: run.isAnnounced,
+    trace: run.trace,
+    telemetry: run.isExported,
     webhook_url: run.webhookUrl,
     context: run.context,
     retry: run.retries && storedRetries(run.retries),
@@ -245,6 +252,7 @@ export const beginChanges = (workspaceId: string, run: NewRun, ttl: number): Cha
     context: run.context,
     durable: run.isDurable,
     announced: run.isAnnounced,
+    telemetry: run.isExported,
     retry: run.retries && storedRetries(run.retries),
     queue: run.queueId,
     ttl,
@@ -328,6 +336,9 @@ export function runFrom(head: Item, now: number): Run {
     branch: branchFrom(head) ?? null,
     isDurable: head.durable === true,
     tenantId: (head.tenant_id as string | undefined) ?? null,
+    ...(head.trace !== undefined && { trace: head.trace as string }),
+    sessionId: (head.session as string | undefined) ?? null,
+    ...(head.erased === true && { isErased: true }),
     scheduleId: (head.schedule_id as string | undefined) ?? null,
     scheduled: momentFrom(head) ?? null,
     completedAt: durationMs === null ? null : isoTime(Date.parse(startedAt) + durationMs),
@@ -378,10 +389,13 @@ export function newRunFrom(head: Item): NewRun {
     replayOf: head.replay_of as string | undefined,
     branch: branchFrom(head),
     tenantId: head.tenant_id as string | undefined,
+    session: turnOfRun(head),
     scheduleId: head.schedule_id as string | undefined,
     scheduled: momentFrom(head),
     isDurable: head.durable as true | undefined,
     isAnnounced: head.announced as true | undefined,
+    trace: head.trace as string | undefined,
+    isExported: head.telemetry as true | undefined,
     webhookUrl: head.webhook_url as string | undefined,
     retries: retriesFrom(head.retry),
     queueId: head.queue as string | undefined,
@@ -391,6 +405,9 @@ export function newRunFrom(head: Item): NewRun {
     input: null,
   };
 }
+
+const turnOfRun = ({ session, session_turn }: Item): NewRun['session'] =>
+  session === undefined ? undefined : { sessionId: session as string, number: session_turn as number };
 
 const heldFrom = ({ held_by }: Item): NewRun['heldBy'] => held_by as unknown as NewRun['heldBy'];
 

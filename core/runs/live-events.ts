@@ -12,7 +12,7 @@ import type { SecretMask } from './masking/masking.ts';
  * with
  *   expiry.
  *
- * A run that ends within its first second writes none: clients get its record instead.
+ * A run that ends within its first second writes none, unless a client may come back to its stream: clients get its record instead.
  */
 export interface LiveEvent {
   readonly type: 'progress' | 'trace';
@@ -37,7 +37,8 @@ const MAX_CHARACTERS = 2 * 1024 * 1024;
 const EVENT_CHARACTERS = 300;
 const LAST_WRITE_TRIES = 3;
 
-const partitionOf = (workspaceId: string, runId: string): string => `WS#${workspaceId}#RUNEVENTS#${hexOf(runId)}`;
+export const eventPartition = (workspaceId: string, runId: string): string =>
+  `WS#${workspaceId}#RUNEVENTS#${hexOf(runId)}`;
 const sortKey = (number: number): string => String(number).padStart(8, '0');
 
 type WriterDeps = Pick<Deps, 'runs' | 'clock' | 'log'>;
@@ -52,6 +53,8 @@ interface WatchedRun {
   readonly startedAt: number;
   /** How long the run may wait, in milliseconds: its events are kept for so much longer. @default 0 */
   readonly waitMs?: number;
+  /** Whether events are written even if the run ends at once. @default false */
+  readonly isFollowed?: boolean;
 }
 
 /** Writes the events of one run in batches. A failed write is retried with the next batch; the run never waits. */
@@ -118,7 +121,7 @@ export class LiveEvents {
     this.#cancelTimer?.();
     const age = this.#deps.clock.now() - this.#run.startedAt;
     if (this.#waiting.length === 0 && !this.#hasWritten) return;
-    if (isOver && age < FIRST_WRITE_MS && !this.#hasWritten) return;
+    if (isOver && age < FIRST_WRITE_MS && !this.#hasWritten && !this.#run.isFollowed) return;
     for (let left = LAST_WRITE_TRIES; left > 0 && this.#waiting.length > 0; left--) {
       this.#write();
       await this.#writing;
@@ -155,7 +158,7 @@ export class LiveEvents {
         const events = this.#mask.json(JSON.parse(JSON.stringify(batch)));
         const sk = sortKey(this.#count + batch.length);
         const ttl = epochSeconds(clock.now() + waitMs) + KEPT_SECONDS;
-        await runs.put({ pk: partitionOf(workspaceId, runId), sk, events, ttl });
+        await runs.put({ pk: eventPartition(workspaceId, runId), sk, events, ttl });
         this.#hasWritten = true;
         this.#count += batch.length;
         batch = [];
@@ -201,7 +204,7 @@ export async function* liveEventsOf(
   { workspaceId, runId }: { readonly workspaceId: string; readonly runId: string },
   after: number,
 ): AsyncGenerator<NumberedEvent> {
-  const query = { pk: partitionOf(workspaceId, runId), sk: { greaterThan: sortKey(after) }, limit: 50 };
+  const query = { pk: eventPartition(workspaceId, runId), sk: { greaterThan: sortKey(after) }, limit: 50 };
   let last = after;
   // If the response to a write was lost, its batch may be in two items.
   for await (const item of queryAll(runs, query)) {

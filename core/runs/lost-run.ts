@@ -2,9 +2,9 @@ import type { Deps } from '#core/ports/deps.ts';
 import type { LlmProvider } from '#core/ports/llm.ts';
 import { type LiveEvent, liveEventsOf } from './live-events.ts';
 import { shortenLog } from './masking/masking.ts';
-import type { RunResult } from './run.ts';
+import type { ModelCost, RunResult, SearchProvider } from './run.ts';
 import { type LiveTraceEvent, recordedEvents, type TraceEvent } from './trace/trace.ts';
-import { addSpending, type Spending, spentMembers } from './usage/spending.ts';
+import { addSpending, type Spending, spentMembers, withCosts } from './usage/spending.ts';
 
 /**
  * Reads what a run had done and spent when its host died from its written events (`live-events.ts`), which may lack the
@@ -26,12 +26,13 @@ export async function knownOf(
     // The program was restarted, so its earlier output no longer counts.
     else if (data.type === 'interrupted') Object.assign(printed, { stdout: '', stderr: '' });
   }
-  const spent = told.filter(({ at }) => at >= since).flatMap(spendingIn);
+  const counted = told.filter(({ at }) => at >= since);
+  const spent = counted.flatMap(spendingIn);
   return {
     stdout: shortenLog(printed.stdout),
     stderr: shortenLog(printed.stderr),
     trace: recordedEvents(told),
-    ...(spent.length > 0 && spentMembers(spent.reduce(addSpending))),
+    ...(spent.length > 0 && spentMembers(withCosts(spent.reduce(addSpending), counted.flatMap(toolCostIn)))),
   };
 }
 
@@ -74,3 +75,9 @@ function spendingIn({ provider, model, token_input, cost_usd: costUsd, ...event 
     },
   ];
 }
+
+/** Cost of a call of a tool, such as a search. */
+const toolCostIn = ({ event_type, provider, payload, cost_usd: costUsd }: TraceEvent): ModelCost[] =>
+  event_type === 'tool_call_succeeded' && costUsd !== undefined
+    ? [{ provider: provider as SearchProvider, model: String(payload?.tool_name), costUsd }]
+    : [];

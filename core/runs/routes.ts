@@ -79,6 +79,7 @@ const run = listedRun.extend({
     .boolean()
     .describe('Whether it is a run of a durable loop: a replay can begin from its turns for a day after its end.'),
   tenant_id: z.string().nullable(),
+  session_id: z.string().nullable().describe('The session that it is a message of.'),
   deadline: time.describe('When the run is ended as `timeout` if it is still running.'),
   schedule_id: z.uuid().nullable(),
   scheduled_at: time.nullable().describe('The moment that a schedule ran it for, in UTC.'),

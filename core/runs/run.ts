@@ -10,6 +10,7 @@ import type { RetryPolicy } from '#core/manifest/retry-policy.ts';
 import type { AgentVersion } from '#core/manifest/version.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { LlmProvider } from '#core/ports/llm.ts';
+import type { NewState, TurnOfRun } from './sessions/session.ts';
 import type { TraceEvent } from './trace/trace.ts';
 
 /** The record of a run. */
@@ -43,6 +44,12 @@ export interface Run {
   /** Whether another process continues it if its own dies. */
   readonly isDurable: boolean;
   readonly tenantId: string | null;
+  /** The caller's span (`telemetry/span-ids.ts`). */
+  readonly trace?: string;
+  /** The session that it is a message of. */
+  readonly sessionId: string | null;
+  /** Whether what was said in it was erased. */
+  readonly isErased?: true;
   readonly scheduleId: string | null;
   readonly scheduled: ScheduledMoment | null;
   readonly completedAt: string | null;
@@ -127,9 +134,13 @@ export interface RunBody {
   readonly hasContent?: true;
 }
 
-/** A provider's charge for all requests of a run to one model. */
+/** Providers of searches (`core/execution/web`), by preference. */
+export const SEARCH_PROVIDERS = ['brave', 'tavily'] as const;
+export type SearchProvider = (typeof SEARCH_PROVIDERS)[number];
+
+/** A provider's charge for all requests of a run to one model, or for its searches, of which `model` is the tool. */
 export interface ModelCost {
-  readonly provider: LlmProvider;
+  readonly provider: LlmProvider | SearchProvider;
   readonly model: string;
   /** US dollars; absent if no price is known. */
   readonly costUsd?: number;
@@ -151,6 +162,10 @@ export interface RunResult extends RunBody {
   /** The models that answered, each at most once with a price and once without; absent for programs. */
   readonly costs?: readonly ModelCost[];
   readonly costUsd?: number;
+  /** For a prompt in a session: its message to the model. */
+  readonly said?: string;
+  /** For a run of a session: what it gives to the next message. */
+  readonly state?: NewState;
   readonly creditsCents: number;
   /** Charge if the run turns out to have been cancelled. @default 0 */
   readonly cancelledCreditsCents?: number;
@@ -214,6 +229,10 @@ export interface NewRun {
   readonly replayOf?: string;
   readonly branch?: Branch;
   readonly tenantId?: string;
+  /** Its turn in a session. */
+  readonly session?: TurnOfRun;
+  /** For a run in a session: hash of its `Idempotency-Key`, under which its answer is kept. */
+  readonly keyHash?: string;
   /** Schedule that started the run. */
   readonly scheduleId?: string;
   readonly scheduled?: ScheduledMoment;
@@ -223,6 +242,10 @@ export interface NewRun {
   readonly isDurable?: true;
   /** Whether its end is announced (`destinations/announce.ts`). @default - false */
   readonly isAnnounced?: true;
+  /** The caller's span (`telemetry/span-ids.ts`). */
+  readonly trace?: string;
+  /** Whether its spans are sent (`telemetry/backlog.ts`). @default - false */
+  readonly isExported?: true;
   /** Address that the call gave for the end of this run alone. */
   readonly webhookUrl?: string;
   /** Absent for a run that is not tried again. */
@@ -315,3 +338,16 @@ export const outcomeOf = (run: Run) => ({
   output_tokens: run.outputTokens,
   cost_usd: run.costUsd,
 });
+
+/** Returns the member of an answer with the tokens of a run; nothing for a run that asked no model. */
+export const usageOf = ({ inputTokens, outputTokens, cacheReadTokens, cacheWriteTokens }: Run) =>
+  inputTokens === null
+    ? undefined
+    : {
+        usage: {
+          input_tokens: inputTokens,
+          output_tokens: outputTokens ?? 0,
+          ...(cacheReadTokens !== null && { cache_read_tokens: cacheReadTokens }),
+          ...(cacheWriteTokens !== null && { cache_write_tokens: cacheWriteTokens }),
+        },
+      };

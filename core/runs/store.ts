@@ -50,6 +50,27 @@ interface RunPage {
 /** Maximum size of a body that is stored in the run's head, which saves an item. */
 const MAX_BYTES_IN_HEAD = 4 * 1024;
 
+/** Loaded lazily, as below: few runs belong to a session, and smaller functions start faster. */
+export async function beginOfTurn(workspaceId: string, run: NewRun): Promise<TransactOperation[]> {
+  if (run.session === undefined) return [];
+  const { turnBegin } = await import('./sessions/turn-operations.ts');
+  return [turnBegin(workspaceId, run)];
+}
+
+export async function endOfTurn(
+  deps: Pick<Deps, 'blobs'>,
+  workspaceId: string,
+  run: NewRun,
+  end: { readonly result: RunResult; readonly now: number },
+): Promise<TransactOperation[]> {
+  if (run.session === undefined) return [];
+  const { turnEnd } = await import('./sessions/turn-operations.ts');
+  const { state } = end.result;
+  const given =
+    state && (await import('./sessions/state.ts')).stateOperation(workspaceId, run.session.sessionId, state);
+  return [await turnEnd(deps, workspaceId, run, end), ...(given ? [given] : [])];
+}
+
 type EndOperation = Extract<TransactOperation, { readonly op: 'update' }>;
 
 /** Whether a head has the end that these changes record. */
@@ -75,8 +96,10 @@ export class RunStore {
    *
    * With `hasLease`, the caller holds a lease until the run is recorded as ended, by which the sweep finds the run
    * (`core/accounts/limits/admission.ts`). Otherwise the run is listed as open, for two more writes.
+   *
+   * Returns false if another run has its turn in its session.
    */
-  async start(run: NewRun, { hasLease = false }: { readonly hasLease?: boolean } = {}): Promise<void> {
+  async start(run: NewRun, { hasLease = false }: { readonly hasLease?: boolean } = {}): Promise<boolean> {
     const { runs } = this.#deps;
     const ttl = runExpiry(this.#deps.config, run.startedAt);
     const body = await this.putBody(run.id, emptyBody(run.input), ttl);
@@ -85,18 +108,24 @@ export class RunStore {
     // it for
     // dead. Ids of other runs are new.
     const inPlace = placeOperations(this.#workspaceId, run);
-    if (items.length === 1 && run.replayOf === undefined && inPlace.length === 0) {
+    const turn = run.session === undefined ? [] : await beginOfTurn(this.#workspaceId, run);
+    if (items.length === 1 && run.replayOf === undefined && inPlace.length === 0 && turn.length === 0) {
       await runs.put(items[0]);
-      return;
+      return true;
     }
     const [head, ...listed] = items;
     // The head alone needs a condition: the other items are only written with it.
-    const { ok } = await runs.transact([
+    const operations: TransactOperation[] = [
       { op: 'put', item: head, condition: absent() },
       ...listed.map((item) => ({ op: 'put', item }) as const),
       ...inPlace,
-    ]);
-    if (!ok) throw new Error(`the run ${run.id} was started by another process`);
+      ...turn,
+    ];
+    const written = await runs.transact(operations);
+    if (written.ok) return true;
+    // Another writer was faster, or the number of the turn is taken.
+    if (turn.length > 0 && written.failed.every((index) => index === operations.length - 1)) return false;
+    throw new Error(`the run ${run.id} was started by another process`);
   }
 
   /** Records that another process continues a durable run. Throws if the run has ended. */
@@ -120,7 +149,11 @@ export class RunStore {
    * Returns false if another process already finished the run. Also returns false if the run was cancelled: it is then
    * recorded as cancelled, whatever its result.
    */
-  async finish(run: NewRun, ofLastTry: RunResult): Promise<boolean> {
+  async finish(
+    run: NewRun,
+    ofLastTry: RunResult,
+    { isErased = false }: { readonly isErased?: boolean } = {},
+  ): Promise<boolean> {
     const result = withEarlierTries(run, ofLastTry);
     const { input, output, stdout, stderr, trace, hasContent } = result;
     const ttl = runExpiry(this.#deps.config, run.startedAt);
@@ -130,7 +163,9 @@ export class RunStore {
       ttl,
     );
     const now = this.#deps.clock.now();
-    const isRunning = equals('status', 'running');
+    // What was said in a run may be erased while it runs (`sessions/erase.ts`).
+    const isRunning = isErased ? equals('status', 'running') : allOf(equals('status', 'running'), absent('erased'));
+    const turn = run.session === undefined ? [] : await endOfTurn(this.#deps, this.#workspaceId, run, { result, now });
     const isRecorded = await this.#recordEnd(
       {
         op: 'update',
@@ -138,32 +173,47 @@ export class RunStore {
         changes: endChanges(run, result, body, now),
         condition: result.status === 'cancelled' ? isRunning : allOf(isRunning, absent('cancel_requested_at')),
       },
-      noteEndOperations(this.#workspaceId, run, now, ttl),
+      [...turn, ...noteEndOperations(this.#workspaceId, run, now, ttl)],
+      turn.length,
     );
+    if (isRecorded === 'erased' || (!isRecorded && !isErased && (await this.#isErased(run.id)))) {
+      const { eraseEnd } = await import('./sessions/erase-run.ts');
+      return eraseEnd(this.#deps, this, this.#workspaceId, { run, result: ofLastTry });
+    }
     if (isRecorded) {
       const { status } = result;
       this.#deps.onRunEnd?.({ status, source: run.triggerSource, durationMs: Math.max(0, now - run.startedAt) });
       await this.leaveQueue(run);
+      if (result.state !== undefined && run.session !== undefined) {
+        const { removeReplaced } = await import('./sessions/state.ts');
+        await removeReplaced(this.#deps, { workspaceId: this.#workspaceId, ...run.session }, result.state);
+      }
     }
     if (!isRecorded && result.status !== 'cancelled' && (await this.isCancelled(run.id))) {
-      await this.finish(run, {
+      const cancelled = {
         ...ofLastTry,
         ...CANCELLED,
         output: null,
         creditsCents: result.cancelledCreditsCents ?? 0,
-      });
+      };
+      await this.finish(run, cancelled, { isErased });
     }
     return isRecorded;
   }
 
-  async #recordEnd(end: EndOperation, notes: readonly TransactOperation[]): Promise<boolean> {
+  /**
+   * @param notes Writes that belong to the end.
+   * @param turns How many of them, at their beginning, end the turn of a session. They fail if that was erased.
+   */
+  async #recordEnd(end: EndOperation, notes: readonly TransactOperation[], turns: number): Promise<boolean | 'erased'> {
     const { runs, clock } = this.#deps;
     const { key, changes, condition } = end;
-    return retryOnConflict(clock, `the end of the run ${runIdOf(key)}`, async () => {
+    return retryOnConflict<boolean | 'erased'>(clock, `the end of the run ${runIdOf(key)}`, async () => {
       if (notes.length > 0) {
         const written = await runs.transact([end, ...notes]);
         if (written.ok) return true;
-        return written.failed.includes(0) ? false : undefined;
+        if (written.failed.includes(0)) return false;
+        return turns > 0 && written.failed.includes(1) ? 'erased' : undefined;
       }
       if ((await runs.update(key, changes, condition)).ok) return true;
       // A write whose answer was lost is sent again, and then finds its own end.
@@ -214,6 +264,12 @@ export class RunStore {
     await this.#deps.runs.update(this.#headKey(runId), { set: { replaced_by: by } }, isOpen);
   }
 
+  /** Whether what was said in this run, which has not ended, was erased. */
+  async #isErased(runId: string): Promise<boolean> {
+    const head = await this.#deps.runs.get(this.#headKey(runId));
+    return head?.erased === true && head.status === 'running';
+  }
+
   /** Whether a cancellation of this run was requested. */
   async isCancelled(runId: string): Promise<boolean> {
     return (await this.#deps.runs.get(this.#headKey(runId)))?.cancel_requested_at !== undefined;
@@ -254,6 +310,13 @@ export class RunStore {
   async body(runId: string): Promise<RunBody | undefined> {
     const head = await this.#deps.runs.get(this.#headKey(runId));
     return head && this.#bodyOf(head);
+  }
+
+  /** Reads a run with its body in one step; `undefined` if it does not exist. */
+  async withBody(runId: string): Promise<{ readonly run: Run; readonly body: RunBody } | undefined> {
+    const head = await this.#deps.runs.get(this.#headKey(runId));
+    const body = head && (await this.#bodyOf(head));
+    return body && { run: this.#read(head!), body };
   }
 
   /** Lists the runs of a schedule, newest first. Reads at most the newest 1,000. */

@@ -40,7 +40,7 @@ import {
   wakeLeaseOperation,
 } from './leases.ts';
 import { emptyBody, emptyResult, type NewRun, type RunEnd, type RunResult } from './run.ts';
-import { RunStore } from './store.ts';
+import { beginOfTurn, endOfTurn, RunStore } from './store.ts';
 import { withEarlierTries, withFailedTry } from './usage/earlier-tries.ts';
 
 type WaitingDeps = Pick<Deps, 'runs' | 'blobs' | 'clock' | 'config' | 'onRunEnd' | 'handOver'>;
@@ -82,7 +82,7 @@ export class WaitingRuns {
 
   /**
    * Records a run that waits for its time, or for its turn, with its lease, and counts it. Returns false if the workspace has
-   * `max` of them.
+   * `max` of them, and `taken` if another run has its turn in its session.
    *
    * @param alongside Writes of the rule for which it waits.
    */
@@ -90,22 +90,27 @@ export class WaitingRuns {
     run: NewRun,
     lease: Lease,
     { max, alongside = [] }: { readonly max: number; readonly alongside?: readonly TransactOperation[] },
-  ): Promise<boolean> {
+  ): Promise<boolean | 'taken'> {
     const { runs, config, clock } = this.#deps;
     if (max < 1) return false;
     const ttl = runExpiry(config, lease.until);
     const body = await this.#records.putBody(run.id, emptyBody(run.input), ttl);
     const [head, ...listed] = newRunItems(this.#workspaceId, run, { body, ttl, hasLease: true });
-    return retryOnConflict(clock, `the number of waiting runs of the workspace ${this.#workspaceId}`, async () => {
-      const written = await runs.transact([
+    const turn = await beginOfTurn(this.#workspaceId, run);
+    const what = `the number of waiting runs of the workspace ${this.#workspaceId}`;
+    return retryOnConflict<boolean | 'taken'>(clock, what, async () => {
+      const operations: TransactOperation[] = [
         { op: 'put', item: head, condition: absent() },
         { ...this.#count(1), condition: anyOf(absent('count'), lessThan('count', max)) },
         putLeaseOperation(lease),
         ...listed.map((item) => ({ op: 'put', item }) as const),
         ...alongside,
-      ]);
+        ...turn,
+      ];
+      const written = await runs.transact(operations);
       if (written.ok) return true;
       if (written.failed.includes(1)) return false;
+      if (turn.length > 0 && written.failed.includes(operations.length - 1)) return 'taken';
       if (written.failed.length > 0) throw new Error(`the run ${run.id} was started by another process`);
       return undefined;
     });
@@ -275,6 +280,7 @@ export class WaitingRuns {
     const run: NewRun = hasBegun ? waited : { ...waited, startedAt: now };
     const result = withEarlierTries(run, emptyResult(end, null));
     const ttl = runExpiry(config, now);
+    const turn = await endOfTurn(this.#deps, this.#workspaceId, run, { result, now });
     const operations: TransactOperation[] = [
       {
         op: 'update',
@@ -286,9 +292,12 @@ export class WaitingRuns {
       ...noteEndOperations(this.#workspaceId, run, now, ttl),
     ];
     const isEnded = await retryOnConflict(clock, `the end of the run ${runId}`, async () => {
-      const written = await runs.transact(operations);
+      const written = await runs.transact([...operations, ...turn]);
       if (written.ok) return true;
-      return written.failed.includes(0) ? false : undefined;
+      if (written.failed.includes(0)) return false;
+      // Its session was erased.
+      if (written.failed.includes(operations.length)) turn.pop();
+      return undefined;
     });
     if (!isEnded) return false;
     this.#deps.onRunEnd?.({ status: end.status, source: run.triggerSource, durationMs: now - run.startedAt });

@@ -52,6 +52,21 @@ const sharedRun = createRoute({
   component: lazyRouteComponent(() => import('./pages/runs/shared-run-page.tsx'), 'SharedRunPage'),
 });
 
+/** The chat or form of a link, for visitors without an account. */
+const publicChat = createRoute({
+  getParentRoute: () => root,
+  path: '/chat/$token',
+  component: lazyRouteComponent(() => import('./pages/chat-links/public-chat-page.tsx'), 'PublicChatPage'),
+});
+
+/** What a client asks for, of signed-in users. It stands alone, so that nothing distracts from the question. */
+const authorize = createRoute({
+  getParentRoute: () => root,
+  path: '/authorize',
+  validateSearch: search('request'),
+  component: lazyRouteComponent(() => import('./pages/clients/authorize-page.tsx'), 'AuthorizePage'),
+});
+
 /** Pages for signed-in users; others are redirected to the sign-in page and back. */
 const signedIn = createRoute({ getParentRoute: () => root, id: 'signed-in', component: SignedInFrame });
 
@@ -89,6 +104,13 @@ const agent = createRoute({
   path: '/agents/$name',
   validateSearch: search('v', 'tab', 'input', 'from', 'with', 'file'),
   component: lazyRouteComponent(() => import('./pages/agents/agent-page.tsx'), 'AgentPage'),
+});
+
+const chat = createRoute({
+  getParentRoute: () => workspace,
+  path: '/agents/$name/chat',
+  validateSearch: search('session', 'q'),
+  component: lazyRouteComponent(() => import('./pages/chat/chat-page.tsx'), 'ChatPage'),
 });
 
 const examples = createRoute({
@@ -270,10 +292,30 @@ const document = createRoute({
   component: lazyRouteComponent(() => import('./pages/storage/document-page.tsx'), 'DocumentPage'),
 });
 
+const memory = createRoute({
+  getParentRoute: () => workspace,
+  path: '/memory',
+  validateSearch: search('q', 'tenant'),
+  component: lazyRouteComponent(() => import('./pages/memory/memory-page.tsx'), 'MemoryPage'),
+});
+
+const memoryDocument = createRoute({
+  getParentRoute: () => workspace,
+  path: '/memory/$name',
+  validateSearch: search('tenant', 'new'),
+  component: lazyRouteComponent(() => import('./pages/memory/memory-document-page.tsx'), 'MemoryDocumentPage'),
+});
+
 const keys = createRoute({
   getParentRoute: () => workspace,
   path: '/settings/keys',
   component: lazyRouteComponent(() => import('./pages/settings/keys-page.tsx'), 'KeysPage'),
+});
+
+const clients = createRoute({
+  getParentRoute: () => workspace,
+  path: '/settings/clients',
+  component: lazyRouteComponent(() => import('./pages/settings/clients-page.tsx'), 'ClientsPage'),
 });
 
 const secrets = createRoute({
@@ -292,6 +334,12 @@ const destinations = createRoute({
   getParentRoute: () => workspace,
   path: '/settings/destinations',
   component: lazyRouteComponent(() => import('./pages/settings/destinations-page.tsx'), 'DestinationsPage'),
+});
+
+const telemetry = createRoute({
+  getParentRoute: () => workspace,
+  path: '/settings/telemetry',
+  component: lazyRouteComponent(() => import('./pages/settings/telemetry-page.tsx'), 'TelemetryPage'),
 });
 
 const signing = createRoute({
@@ -317,6 +365,8 @@ const tree = root.addChildren([
   login,
   invite,
   sharedRun,
+  publicChat,
+  authorize,
   signedIn.addChildren([
     start,
     system,
@@ -325,6 +375,7 @@ const tree = root.addChildren([
       overview,
       agents,
       agent,
+      chat,
       examples,
       catalog,
       catalogAgent,
@@ -343,15 +394,19 @@ const tree = root.addChildren([
       storage,
       namespace,
       document,
+      memory,
+      memoryDocument,
       usage,
       billing,
       settings,
       general,
       members,
       keys,
+      clients,
       secrets,
       providers,
       destinations,
+      telemetry,
       signing,
       grants,
       audit,

@@ -118,7 +118,28 @@ describeSite('parts of an agent', (site) => {
       },
     });
     const page = await site.open(`/acme/agents/${name}?tab=api`);
-    await page.getByText(`POST ${site.target.url}/acme/${name}/v1/run`).waitFor();
+    const { url } = site.target;
+    for (const address of [
+      `${url}/acme/${name}/v1/run`,
+      `${url}/acme/${name}/mcp`,
+      `${url}/mcp`,
+      `${url}/a2a/acme/${name}`,
+    ]) {
+      await page.getByText(address, { exact: true }).waitFor();
+    }
+    await page.getByText(`curl '${url}/acme/${name}/v1/run'`).waitFor();
+    for (const [way, text] of [
+      ['TypeScript', `client ts acme/${name}@v1 --out ${name}.ts`],
+      ['Python', `from ${name.replaceAll('-', '_')} import run`],
+      ['OpenAPI', `${url}/acme/${name}/v1/openapi.json`],
+    ] as const) {
+      await page.getByRole('button', { name: /Use it from/ }).click();
+      await page.getByRole('option', { name: way }).click();
+      await page.getByText(text).first().waitFor();
+    }
+    const opened = page.waitForEvent('popup');
+    await page.getByRole('link', { name: 'openapi.json' }).click();
+    expect(await (await opened).locator('body').textContent()).toContain(`"title":"acme/${name}"`);
     await page.getByRole('row', { name: /address\.street string With its <b>number<\/b>/ }).waitFor();
     await page.getByRole('row', { name: /lines\[\]\.price number minimum 0/ }).waitFor();
     await page.getByText(`acme/${skill}`).waitFor();

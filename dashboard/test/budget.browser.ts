@@ -76,7 +76,7 @@ describe.skipIf(findChromium() === undefined)('sizes', () => {
 describeSite('requests', (site) => {
   const PAGES = [
     ...['/agents', '/runs', '/services', '/services/new', '/messages', '/storage', '/tasks', '/usage'],
-    ...['/agents/reporter', '/schedules'],
+    ...['/agents/reporter', '/agents/reporter/chat', '/schedules'],
     ...['/catalog', '/billing', '/settings/general', '/settings/members', '/settings/keys'],
   ];
   /** What the browser of a user keeps after the checklist is dismissed. */

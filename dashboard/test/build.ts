@@ -24,6 +24,6 @@ export async function setup(): Promise<void> {
   };
   await new Dashboard({ log, url: 'http://127.0.0.1/dashboard' }).prepare();
   if (problem !== undefined) throw new Error(problem);
-  buildDocsSite();
+  await buildDocsSite();
   installLighthouse();
 }

@@ -166,7 +166,7 @@ const routeOf = (cells: CellRouterProps['cells'], firstCell: string, hasMoved: b
 }import cf from 'cloudfront';
 const CELLS = ${JSON.stringify(cells)};
 const KEY = /^[Bb]earer +(sk_(?:live|agent)_([a-z])(?:${KEY_LENGTHS.map((length) => `[0-9A-Za-z]{${length}}`).join('|')}))$/;
-const TOKEN = /^\\/(?:webhooks\\/[\\w-]+|invites|auth\\/approvals|public\\/shares)\\/(([a-z])[\\w-]{${TOKEN_LENGTHS}})(?:\\/|$)/;
+const TOKEN = /^\\/(?:webhooks\\/[\\w-]+|invites|auth\\/approvals|public\\/shares|public\\/chats)\\/(([a-z])[\\w-]{${TOKEN_LENGTHS}})(?:\\/|$)/;
 const ORG = /^\\/(?:public\\/agents\\/)?([a-z0-9][a-z0-9-]{0,49})\\/[^/]+\\/[^/]/;
 async function listed(name, otherwise) {
   try {

@@ -33,7 +33,7 @@ import {
   tablePrefixOf,
   timerNamesOf,
 } from '../config.ts';
-import type { BlobAccess, BlobFolder, SecretsUse, TableAccess } from '../functions.ts';
+import type { BlobAccess, BlobFolder, DataKeysUse, SecretsUse, TableAccess } from '../functions.ts';
 import { removalPolicyOf } from '../removal.ts';
 import { acknowledgeWildcard } from './acknowledge.ts';
 import { functionNetworkOf } from './tenant-vpc.ts';
@@ -208,11 +208,11 @@ export class PlatformFunction extends Construct {
     );
   }
 
-  /** Grants making or opening data keys of this stage's workspaces, or both. */
-  useDataKeys(access: 'make' | 'both'): void {
+  /** Grants opening the data keys of this stage's workspaces, or also making them. */
+  useDataKeys(access: DataKeysUse): void {
     const prefix = secretPrefixOf(this.#stage);
     this.lambda.addEnvironment('PLATFORM_SECRET_PREFIX', prefix);
-    this.#useDataKeysOf(prefix, ['GenerateDataKey', ...(access === 'both' ? ['Decrypt'] : [])]);
+    this.#useDataKeysOf(prefix, access === 'both' ? ['GenerateDataKey', 'Decrypt'] : ['Decrypt']);
   }
 
   /**
@@ -294,9 +294,25 @@ export class PlatformFunction extends Construct {
     this.#readSecret('PLATFORM_OPERATOR_SECRET', secretName);
   }
 
-  /** Grants read access to a secret that the operator has created. */
+  /** Grants access to the secret with the key that signs cards, which the operator has created. */
+  useCardKey(secretName: string): void {
+    this.#readSecret('PLATFORM_A2A_SECRET', secretName);
+  }
+
+  /** Configures the operator's collector. Only a function that sends may read the secret with the headers. */
+  useTelemetry({ secretName, ...collector }: NonNullable<Stage['telemetry']>, use: 'note' | 'send'): void {
+    const settings = use === 'send' ? { ...collector, secretName } : collector;
+    this.lambda.addEnvironment('PLATFORM_OPERATOR_TELEMETRY', JSON.stringify(settings));
+    if (use === 'send' && secretName !== undefined) this.#allowSecret(secretName);
+  }
+
+  /** Grants read access to a secret that the operator has created, whose name is in the variable. */
   #readSecret(variable: string, secretName: string): void {
     this.lambda.addEnvironment(variable, secretName);
+    this.#allowSecret(secretName);
+  }
+
+  #allowSecret(secretName: string): void {
     const arn = `arn:\${AWS::Partition}:secretsmanager:\${AWS::Region}:\${AWS::AccountId}:secret:${secretName}-??????`;
     this.#allow(['secretsmanager:GetSecretValue'], [arn], 'Secrets Manager adds six characters to the name.');
   }

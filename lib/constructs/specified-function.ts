@@ -48,6 +48,8 @@ export function addSpecifiedFunction(
   if (spec.payments && stage.stripe) platformFunction.usePayments(stage.stripe.secretName);
   if (spec.oidc && stage.oidc) platformFunction.useOidc(stage.oidc);
   if (spec.operator && stage.operator) platformFunction.useOperatorKey(stage.operator.secretName);
+  if (spec.cardKey && stage.a2a) platformFunction.useCardKey(stage.a2a.secretName);
+  if (spec.telemetry && stage.telemetry) platformFunction.useTelemetry(stage.telemetry, spec.telemetry);
   const called = spec.calls?.filter((name) => hasFunction(stage, name)) ?? [];
   if (called.length > 0) platformFunction.useFunctions(called);
   if (spec.serviceLogs && stage.services.kind !== 'off') platformFunction.useServiceLogs();

@@ -159,6 +159,8 @@ export class DataStack extends Stack {
         })),
         ...['bundles/', 'definitions/', 'layers/'].map((prefix) => ({ prefix, noncurrentVersionExpiration: UNDELETE })),
         { prefix: 'storage/', noncurrentVersionExpiration: UNDELETE_DOCUMENTS },
+        // What callers erase is to be gone.
+        { prefix: 'sessions/', noncurrentVersionExpiration: Duration.days(1) },
       ],
     });
     if (!accessLog && !this.#stage.accessLogs) {

@@ -54,9 +54,11 @@ const RECONCILER = 'reconciler';
 const USAGE_WRITER = 'usage-writer';
 /** Functions that wait for models and programs, and so make up most of the platform's concurrent executions. */
 const WAITING_FUNCTIONS = [
+  'a2a',
   'calls',
   'events',
   'loop-worker',
+  'mcp',
   'schedule-fired',
 ] as const satisfies (keyof typeof FUNCTIONS)[];
 
@@ -83,6 +85,20 @@ const SLOW_MS = 3000;
 const UPLOADS: Route['operationId'] = 'uploadBundle';
 /** Below this number of requests in a period, cold starts alone would make the slowest hundredth. */
 const MIN_REQUESTS = 50;
+/**
+ * Beginnings of paths of which most are held up by nature. One pattern stands for all of them, because the length of a filter is
+ * limited; the few others below them are not measured.
+ */
+const SLOW_BELOW = [
+  '/a2a/',
+  '/openai/v1/',
+  '/public/agents/{org}/{agent}/{version}/',
+  '/public/chats/',
+  '/workspaces/{workspace_id}/sessions/{session_id}/',
+  '/{org}/{agent}/',
+];
+/** A row that streams because all of its function do, and answers at once. */
+const QUICK: Route['operationId'] = 'getCardKeys';
 /** Longest filter pattern: docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutMetricFilter.html. */
 const MAX_PATTERN = 1024;
 
@@ -307,8 +323,8 @@ export class ObservabilityStack extends Stack {
     const logGroup = LogGroup.fromLogGroupName(this, 'access-log', accessLogNameOf(this.#stage));
     const metricNamespace = metricNamespaceOf(this.#stage);
     const slowPaths = (routes as readonly Route[])
-      .filter(({ stream = false, operationId }) => stream || operationId === UPLOADS)
-      .map(({ path }) => path);
+      .filter(({ stream = false, operationId }) => (stream && operationId !== QUICK) || operationId === UPLOADS)
+      .map(({ path }) => SLOW_BELOW.find((start) => path.startsWith(start))?.concat('*') ?? path);
     const answered = FilterPattern.all(
       FilterPattern.stringValue('$.error_type', '=', '-'),
       ...[...new Set(slowPaths)].map((path) => FilterPattern.stringValue('$.resource', '!=', path)),

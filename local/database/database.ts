@@ -33,8 +33,8 @@ export interface Database {
   write(rows: readonly Row[]): Promise<void>;
   /** Returns the latest state of a key if it is not in `db` yet. */
   waiting(table: TableName, name: string): Row | undefined;
-  /** Returns every row that {@link Database.waiting} would return. */
-  allWaiting(table: TableName): Iterable<Row>;
+  /** Returns those of the rows that {@link Database.waiting} would return that are wanted. */
+  allWaiting(table: TableName, isWanted: (row: Row) => boolean): Row[];
   hasWaiting(table: TableName): boolean;
   /** Returns a number that grows whenever the contents of the table change, other than by the removal of expired items. */
   changes(table: TableName): number;
@@ -191,8 +191,8 @@ class MemoryDatabase extends WaitingRows implements Database {
     return this.newest[table].get(name);
   }
 
-  allWaiting(table: TableName): Iterable<Row> {
-    return this.newest[table].values();
+  allWaiting(table: TableName, isWanted: (row: Row) => boolean): Row[] {
+    return wantedOf(this.newest[table], isWanted);
   }
 
   hasWaiting(table: TableName): boolean {
@@ -286,10 +286,10 @@ class FileDatabase extends WaitingRows implements Database {
     return this.newest[table].get(name) ?? this.#older[table].get(name);
   }
 
-  *allWaiting(table: TableName): Generator<Row> {
+  allWaiting(table: TableName, isWanted: (row: Row) => boolean): Row[] {
     const newest = this.newest[table];
-    yield* newest.values();
-    for (const row of this.#older[table].values()) if (!newest.has(row.name)) yield row;
+    const older = wantedOf(this.#older[table], (row) => !newest.has(row.name) && isWanted(row));
+    return [...wantedOf(newest, isWanted), ...older];
   }
 
   hasWaiting(table: TableName): boolean {
@@ -455,6 +455,13 @@ export class DatabaseInUseError extends Error {
     );
     this.name = 'DatabaseInUseError';
   }
+}
+
+/** A copy of all rows would cost each query more than the rows that it wants. */
+function wantedOf(rows: ReadonlyMap<string, Row>, isWanted: (row: Row) => boolean): Row[] {
+  const wanted: Row[] = [];
+  for (const row of rows.values()) if (isWanted(row)) wanted.push(row);
+  return wanted;
 }
 
 const isBusy = (error: unknown): boolean =>

@@ -248,7 +248,7 @@ export class SqliteTable implements Table {
       return reverse ? -order : order;
     };
     const isIn = this.#isIn(plan);
-    const waiting = [...this.#database.allWaiting(this.#name)].filter(isIn).sort(compare);
+    const waiting = this.#database.allWaiting(this.#name, isIn).sort(compare);
     const texts: string[] = [];
     let next = 0;
     const takeWaiting = (until?: Placed): void => {

@@ -26,7 +26,7 @@ export const PAGE_GROUPS: readonly PageGroup[] = [
         'durable',
         'skills',
       ],
-      ...['orchestration', 'sdk', 'storage'],
+      ...['orchestration', 'sdk', 'clients', 'storage', 'memory'],
     ],
   },
   {
@@ -34,16 +34,23 @@ export const PAGE_GROUPS: readonly PageGroup[] = [
     pages: [
       ...[
         'calls',
+        'openai',
         'runs',
         'retries',
         'queues',
+        'sessions',
         'approvals',
+        'chat',
+        'ag-ui',
+        'a2a',
+        'mcp',
         'schedules',
         'webhooks',
         'services',
         'egress',
         'alerts',
         'destinations',
+        'telemetry',
         'tasks',
       ],
       ...['messages', 'usage', 'budgets'],
@@ -51,7 +58,7 @@ export const PAGE_GROUPS: readonly PageGroup[] = [
   },
   {
     label: 'Share and pay',
-    pages: ['workspaces', 'keys', 'grants', 'sign-in', 'limits', 'billing'],
+    pages: ['workspaces', 'keys', 'grants', 'connections', 'sign-in', 'client-sign-in', 'limits', 'billing'],
   },
   {
     label: 'Operate',

@@ -187,11 +187,11 @@ const stackCheck = (name: (typeof STACKS)[number]): Check => ({
   },
 });
 
-const secretCheck = (member: 'stripe' | 'operator' | 'oidc'): Check => ({
+const secretCheck = (member: 'stripe' | 'operator' | 'a2a' | 'oidc' | 'telemetry'): Check => ({
   name: `Secret of ${member}`,
-  concerns: (stage) => stage[member] !== undefined,
+  concerns: (stage) => stage[member]?.secretName !== undefined,
   async run({ stage, clients }) {
-    const { secretName } = stage[member]!;
+    const secretName = stage[member]!.secretName!;
     const found = await read(
       'secretsmanager:DescribeSecret',
       () => clients.secrets.send(new DescribeSecretCommand({ SecretId: secretName })),
@@ -699,7 +699,7 @@ export const CHECKS: readonly Check[] = [
       );
     },
   },
-  ...(['stripe', 'operator', 'oidc'] as const).map(secretCheck),
+  ...(['stripe', 'operator', 'a2a', 'oidc', 'telemetry'] as const).map(secretCheck),
 ];
 
 /** Whether a topic's policy allows a service to publish, as far as that shows without its conditions. */

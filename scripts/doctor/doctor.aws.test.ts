@@ -60,7 +60,9 @@ const full = defineStage({
   mailFrom: 'agents@mail.example.com',
   stripe: { secretName: 'full/stripe' },
   operator: { secretName: 'full/operator' },
+  a2a: { secretName: 'full/a2a' },
   oidc: { secretName: 'full/oidc', issuer: 'https://id.example.com', clientId: 'x' },
+  telemetry: { secretName: 'full/telemetry', endpoint: 'https://otel.example.com' },
   setsLoggingRole: false,
   concurrency: { reserved: { calls: 500 } },
 });
@@ -105,7 +107,13 @@ const prepared: AccountState = {
   identities: { 'example.com': true },
   sendsToAll: true,
   topics: { [TOPIC]: publishers('cloudwatch', 'events', 'budgets') },
-  secrets: { 'full/stripe': false, 'full/operator': false, 'full/oidc': false },
+  secrets: {
+    'full/stripe': false,
+    'full/operator': false,
+    'full/a2a': false,
+    'full/oidc': false,
+    'full/telemetry': false,
+  },
   logRole: `arn:aws:iam::${TEST_ACCOUNT}:role/logs`,
 };
 

@@ -3,6 +3,7 @@
  * @typedef {import('./platform.js').CallOptions} CallOptions
  * @typedef {import('./platform.js').Event} Event
  * @typedef {import('./platform.js').Run} Run
+ * @typedef {import('./platform.js').SessionOptions} SessionOptions
  * @typedef {import('./upload.js').Upload} Upload
  */
 export { AgentClient } from './agent-client.js';
@@ -32,5 +33,6 @@ export {
 export { Stream } from './events.js';
 export * as message from './message.js';
 export { Platform } from './platform.js';
+export { Session } from './session.js';
 export * as storage from './storage.js';
 export * as task from './task.js';

@@ -3,6 +3,7 @@ import { recordsOf, Stream } from './events.js';
 import { answerOf, FOLLOW_RETRIES, late } from './follow.js';
 import { asPlatformError, DEFAULT_RETRIES, limit, open, piecesOf, retrying, send, waitForRetry } from './http.js';
 import { rowsOf } from './listing.js';
+import { Session } from './session.js';
 import { formBody, jsonBody, readNamed, upload } from './upload.js';
 
 const DEFAULT_TIMEOUT_MS = 300_000;
@@ -71,6 +72,8 @@ const REPEATABLE = ['GET', 'HEAD', 'PUT', 'DELETE'];
  */
 
 /** @typedef {Record<string, string | number | boolean | undefined>} Query */
+/** @typedef {import('./session.js').Target} Target */
+/** @typedef {import('./session.js').SessionOptions} SessionOptions */
 
 /**
  * @typedef {object} PlatformOptions
@@ -124,7 +127,16 @@ export class Platform {
    * @returns {Promise<Answer<import('agent-platform-sdk/agents').OutputOf<Name>>>}
    */
   async call(agent, input, options = {}) {
-    const request = await this.#prepare(agent, input, options, {});
+    return this.#call(targetOf(agent, input, options), options);
+  }
+
+  /**
+   * @param {Target} target
+   * @param {CallOptions} options
+   * @returns {Promise<Answer>}
+   */
+  async #call(target, options) {
+    const request = await this.#prepare(target, options, {});
     const { body, headers, status } = await send(request);
     if (status !== 202) return asAnswer(body, headers);
     const { maxRetries } = options;
@@ -143,7 +155,16 @@ export class Platform {
    * @returns {Stream<Progress | Result<import('agent-platform-sdk/agents').OutputOf<Name>>>}
    */
   stream(agent, input, options = {}) {
-    return new Stream((stream, signal) => this.#events(stream, signal, agent, input, options));
+    return this.#stream(async () => targetOf(agent, input, options), options);
+  }
+
+  /**
+   * @param {() => Promise<Target>} target
+   * @param {CallOptions} options
+   * @returns {Stream<any>}
+   */
+  #stream(target, options) {
+    return new Stream((stream, signal) => this.#events(stream, signal, target, options));
   }
 
   /**
@@ -163,8 +184,40 @@ export class Platform {
       ...(delaySeconds !== undefined && { 'X-Platform-Delay-Seconds': String(delaySeconds) }),
       ...(priority !== undefined && { 'X-Platform-Priority': String(priority) }),
     };
-    const { body } = await send(await this.#prepare(agent, input, options, own));
+    const { body } = await send(await this.#prepare(targetOf(agent, input, options), options, own));
     return { id: body.run_id, url: body.url };
+  }
+
+  /**
+   * A conversation with an agent. Nothing is sent before its first message.
+   *
+   * @template {string} Name
+   * @param {Name} agent With a version, such as `acme/helper@v3`, the conversation stays with that version.
+   * @param {string} [name] The program's own name of the session, or the platform's id of one that exists. The same name,
+   * agent and tenant find the same session. Without one, each object opens a session of its own.
+   * @param {SessionOptions} [options] What a session is opened with.
+   * @returns {Session<Name>}
+   */
+  session(agent, name, options = {}) {
+    targetOf(agent, undefined, {});
+    /** @type {import('./session.js').Channel} */
+    const channel = {
+      call: (target, more) => this.#call(target, more),
+      stream: (target, more) => this.#stream(target, more),
+      request: (method, path, more) => this.request(method, path, more),
+      list: (path, query, more) => this.list(path, query, more),
+    };
+    return new Session(channel, agent, name ?? undefined, options);
+  }
+
+  /**
+   * The sessions of the workspace, newest first.
+   *
+   * @param {Query} [query] Filters, such as `agent` and `tenant_id`.
+   * @param {RequestOptions} [options]
+   */
+  sessions(query, options) {
+    return this.list('/workspaces/{workspace_id}/sessions', query, options);
   }
 
   /**
@@ -376,13 +429,13 @@ export class Platform {
   /**
    * @param {Stream<any>} stream
    * @param {AbortSignal} closed
-   * @param {string} agent
-   * @param {object | undefined} input
+   * @param {() => Promise<Target>} targetNow
    * @param {CallOptions} options
    * @returns {AsyncGenerator<any, void, void>}
    */
-  async *#events(stream, closed, agent, input, options) {
-    const request = await this.#prepare(agent, input, options, { Accept: 'text/event-stream' }, closed);
+  async *#events(stream, closed, targetNow, options) {
+    const target = await targetNow();
+    const request = await this.#prepare(target, options, { Accept: 'text/event-stream' }, closed);
     for (let attempt = 0; ; attempt++) {
       const response = await open(request);
       stream.runId = response.headers.get('x-run-id');
@@ -406,7 +459,7 @@ export class Platform {
             return;
           }
         }
-        if (!onward) throw lost(`The stream of ${agent} ended without a result`);
+        if (!onward) throw lost(`The stream of ${target.name} ended without a result`);
       } catch (error) {
         // The key of the request makes the platform answer with the run that began.
         await waitForRetry(asPlatformError(error, request), attempt, request);
@@ -593,17 +646,14 @@ export class Platform {
   }
 
   /**
-   * @param {string} agent
-   * @param {object | undefined} input
+   * @param {Target} target
    * @param {CallOptions} options
    * @param {Record<string, string>} more
    * @param {AbortSignal} [closed]
    * @returns {Promise<import('./http.js').Request>}
    */
-  async #prepare(agent, input, options, more, closed) {
-    const { endpoint = 'run', files = [], idempotencyKey, headers } = options;
-    const [, org, name, version = 'latest'] = REFERENCE.exec(agent) ?? [];
-    if (!org) throw new TypeError(`"${agent}" is no agent, such as "acme/summarize" or "acme/summarize@v1"`);
+  async #prepare({ path, input }, options, more, closed) {
+    const { files = [], idempotencyKey, headers } = options;
     const { timeout = this.#defaults.timeout, signal } = options;
     const limits = limit(timeout, closed, signal);
     const access = this.#access(options, limits);
@@ -614,7 +664,7 @@ export class Platform {
     const key = idempotencyKey ?? (retries > 0 ? crypto.randomUUID() : undefined);
     return {
       method: 'POST',
-      url: `${this.#url}/${org}/${name}/${version}/${encodeURIComponent(endpoint)}`,
+      url: await this.#address(path, limits),
       headers: {
         ...this.#headers,
         ...described,
@@ -627,6 +677,18 @@ export class Platform {
       retries,
     };
   }
+}
+
+/**
+ * @param {string} agent
+ * @param {unknown} input
+ * @param {CallOptions} options
+ * @returns {Target}
+ */
+function targetOf(agent, input, { endpoint = 'run' }) {
+  const [, org, name, version = 'latest'] = REFERENCE.exec(agent) ?? [];
+  if (!org) throw new TypeError(`"${agent}" is no agent, such as "acme/summarize" or "acme/summarize@v1"`);
+  return { name: agent, path: `/${org}/${name}/${version}/${encodeURIComponent(endpoint)}`, input };
 }
 
 /**

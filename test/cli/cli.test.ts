@@ -406,6 +406,21 @@ test('model providers are set up with a key from stdin, listed and deleted', asy
   expect((await platform('providers delete lab --yes')).stderr).toContain('has no provider');
 });
 
+test('memory is set, listed, shown, deleted and erased', async () => {
+  const set = await platform('memory set guests/ann.md - --tenant cli', { stdin: 'Prefers mail.' });
+  expect(set.json).toMatchObject({ name: 'guests/ann.md', version: 1, updated_by: 'cli' });
+  const old = await platform('memory set guests/ann.md x --tenant cli --if-version 0');
+  expect(old.stderr).toContain('has version 1, not version 0');
+  const listed = (await platform('memory list --tenant cli --prefix guests/')).json;
+  expect(listed.documents).toMatchObject([{ name: 'guests/ann.md' }]);
+  expect((await platform('memory show guests/ann.md --tenant cli')).stdout).toContain('Prefers mail.');
+  expect((await platform('memory show guests/ann.md')).stderr).toContain('The memory of the workspace');
+  expect((await platform('memory tenants')).json.tenants).toContainEqual({ tenant_id: 'cli', documents: 1 });
+  await platform('memory set b.md b --tenant cli');
+  expect((await platform('memory delete b.md --tenant cli --yes')).status).toBe(0);
+  expect((await platform('memory erase --tenant cli --yes')).json).toMatchObject({ documents_deleted: 1 });
+});
+
 describe('- is stdin', () => {
   test('for a text, JSON and a file', async () => {
     const message = await commandLine(['message', 'send', 'Dash', '-'], signedIn({ stdin: 'Two\nlines\n' }));

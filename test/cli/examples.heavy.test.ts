@@ -1,7 +1,10 @@
 import type { CommandUnknownOpts } from '@commander-js/extra-typings';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { wholeProgram } from '#cli/program.ts';
+import { signInAt } from '../helpers/openid-issuer.ts';
 import { clientOf, type LocalTarget, publishCode, startLocalTarget } from '../helpers/platform.ts';
+import { startReceiver } from '../helpers/receiver.ts';
+import { startToolIssuer } from '../helpers/tool-issuer.ts';
 import { examplesOf, startCommandLine, tempFolder, wordsOf } from './command-line.ts';
 
 // Each test starts processes that wait for one another.
@@ -44,6 +47,12 @@ const LASTING = [
   ['mcp --http', '/mcp'],
 ] as const;
 
+/** Finds the address that `connect` asks its user to approve at. */
+const APPROVAL = /go to\n {2}(http\S+)\n/;
+
+/** Commands whose answer is lines of JSON. */
+const IN_LINES = /^(chat|sessions export) /;
+
 /** Returns whether a text is one JSON document, or with `mayBeLines` any number of them, one per line. */
 function isJson(text: string, mayBeLines: boolean): boolean {
   const parses = (part: string): boolean => {
@@ -67,6 +76,7 @@ async function startPlatform(): Promise<LocalTarget> {
   for (let version = 1; version <= 2; version++) await publishCode(client, 'hello', { 'main.js': GREET }, { runtime });
   const offered = { is_public: true, allow_local_download: true };
   await publishCode(client, 'deliveries', { 'main.js': GREET }, { runtime, ...offered });
+  await publishCode(client, 'reader', { 'main.js': GREET }, { runtime });
   await publishCode(client, 'bot', { 'main.js': SERVICE }, { runtime, run_mode: 'always_on' });
   await client.createAgent({ body: { name: 'reply-style', type: 'skill', description: 'x', prompt: 'Be brief.' } });
   const { id: workspace_id } = await client.getOrg({});
@@ -75,11 +85,39 @@ async function startPlatform(): Promise<LocalTarget> {
     body: { agent: 'main/deliveries', webhook: true, alert_webhook_url: 'https://alerts.example.com/' },
   });
   await client.putDocument({ params: { namespace: 'notes', key: 'today' }, body: { text: 'sun' } });
+  await client.putMemory({ params: { workspace_id, document: 'customers/acme.md' }, body: { text: 'Prefers mail.' } });
   await client.putDocument({ params: { namespace: 'drafts', key: 'first' }, body: { text: 'to do' } });
   await target.addMember(await target.addUser('ada'), workspace_id);
   const call = { params: { org: 'main', agent: 'hello', version: 'latest', endpoint: 'run' }, body: {} };
   await client.callAgent(call);
   return target;
+}
+
+/** Connects the workspace to `github`, and its owner to `linear`, at a provider of this machine. */
+async function connectSome(target: LocalTarget): Promise<void> {
+  const client = clientOf(target);
+  const { id: workspace_id } = await client.getOrg({});
+  const callback = `${target.url}/connections/callback`;
+  const { api: url } = await startToolIssuer(callback);
+  for (const [name, owner] of [
+    ['github', 'workspace'],
+    ['linear', 'user'],
+  ] as const) {
+    const { authorization_url } = await client.createConnection({
+      params: { workspace_id },
+      body: { name, url, owner },
+    });
+    const answer = new URL(await signInAt(authorization_url, 'ann')).search.slice(1);
+    await client.finishConnection({ params: { workspace_id, connection: name }, body: { answer } });
+  }
+}
+
+/** Sends the spans of the workspace to a collector of this machine. */
+async function startTelemetry(target: LocalTarget): Promise<void> {
+  const collector = await startReceiver();
+  onTestFinished(collector.close);
+  const { id: workspace_id } = await clientOf(target).getOrg({});
+  await clientOf(target).setTelemetry({ params: { workspace_id }, body: { endpoint: collector.url } });
 }
 
 test('every command has an example', async () => {
@@ -110,6 +148,12 @@ test.each(PLACES)('every example runs $place', async ({ flags, columns }) => {
   const stranger = await target.addUser('acme');
   const triage = { is_public: true, runtime: { command: 'node main.js' }, required_secrets: ['GITHUB_TOKEN'] };
   await publishCode(clientOf(target, stranger.key), 'triage', { 'main.js': GREET }, triage);
+  const offered = { is_public: true, runtime: { command: 'node main.js' } };
+  for (let version = 1; version <= 2; version++) {
+    await publishCode(clientOf(target, stranger.key), 'hello', { 'main.js': GREET }, offered);
+  }
+  await connectSome(target);
+  await startTelemetry(target);
   const { id: workspace_id } = await clientOf(target).getOrg({});
   const [ended] = (await clientOf(target).listRuns({ params: { workspace_id } })).runs;
   const replay = { params: { workspace_id }, body: { action: 'replay' as const, run_ids: [ended!.id] } };
@@ -117,9 +161,10 @@ test.each(PLACES)('every example runs $place', async ({ flags, columns }) => {
   const checkout = await clientOf(target).createCheckout({ body: { amount_usd: 10 } });
   const { session } = await clientOf(target).createSession({ body: { api_key: keys.key } });
   const link = await clientOf(target).createRunShare({ params: { workspace_id, run_id: ended!.id }, body: {} });
+  const chatLink = await clientOf(target).createChatLink({ params: { workspace_id }, body: { agent: 'main/reader' } });
   const cwd = tempFolder();
-  // An example at a Git host would leave this machine.
-  const all = examples.filter((line) => !/my-agent|\.\/hello|completion|github/.test(line));
+  // Examples at a Git host would leave this machine.
+  const all = examples.filter((line) => !/my-agent|\.\/hello|completion|github:|https:\/\/(api\.)?github/.test(line));
   const deletes = (line: string) => /^([\w-]+ )?(delete|remove|rm|rm-ns) /.test(line);
   for (const example of [...all.filter((line) => !deletes(line)), ...all.filter(deletes)]) {
     const argv = wordsOf(
@@ -130,6 +175,7 @@ test.each(PLACES)('every example runs $place', async ({ flags, columns }) => {
         .replace('BULK_ID', bulk.id)
         .replace('RUN_ID', link.run_id)
         .replace('SHARE_ID', link.id)
+        .replace('CHAT_LINK_ID', chatLink.id)
         .replace('CHECKOUT_ID', checkout.session_id),
     );
     const invited = example.startsWith('invite')
@@ -156,11 +202,16 @@ test.each(PLACES)('every example runs $place', async ({ flags, columns }) => {
       await expect.poll(() => started.written.stdout + started.written.stderr, { timeout: 20_000 }).toContain(begun);
       started.interrupt();
     }
+    if (example.startsWith('connect ')) {
+      await expect.poll(() => started.written.stderr, { timeout: 20_000 }).toMatch(APPROVAL);
+      await fetch(await signInAt(APPROVAL.exec(started.written.stderr)![1]!, 'ann'));
+    }
     const status = await started.ended;
     const { stdout, stderr } = started.written;
     if (status !== (OTHERWISE[example] ?? 0)) failed.push(`${example}: ${status} ${stderr}`);
     // `mcp` itself communicates with a program.
-    if (status === 0 && example !== 'mcp' && !isJson(stdout, begun !== undefined)) failed.push(`${example}: ${stdout}`);
+    if (status === 0 && example !== 'mcp' && !isJson(stdout, begun !== undefined || IN_LINES.test(example)))
+      failed.push(`${example}: ${stdout}`);
   }
   expect(failed).toEqual([]);
 });

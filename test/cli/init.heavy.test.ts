@@ -26,6 +26,7 @@ const NOTES = '/tmp/uploads/0_notes.txt';
 const SHIFTS = '/tmp/uploads/0_shifts.txt';
 const ANSWERS = {
   prompt: { summary: 'The bakery opens at seven from Monday.', language: 'en' },
+  chat: { result: 'Flour, water and time.' },
   loop: { answer: 'The oven failed on Wednesday.', lines: [3] },
   'long-loop': { summary: 'The second oven is cold.', sent: ['Call a technician'] },
   approval: { refunded: 80 },
@@ -38,6 +39,8 @@ const HELLO = { greeting: 'Hello, Ada!' };
 const MODEL = [
   { marker: 'Bäckerei', turns: [{ text: JSON.stringify({ summary: 'Sie öffnet um sieben.', language: 'de' }) }] },
   { marker: 'waited in the rain', turns: [{ text: JSON.stringify(ANSWERS.prompt) }] },
+  { marker: 'good bread', turns: [{ text: ANSWERS.chat.result }] },
+  { marker: 'Wie viele Minuten', turns: [{ text: 'Eine Stunde hat 60 Minuten.' }] },
   {
     marker: 'notes.txt',
     turns: [
@@ -130,7 +133,7 @@ describe.each(names)('the template %s', (template) => {
 
   test('is published and answers', { timeout: 120_000 }, async ({ skip }) => {
     skip(
-      !['prompt', 'skill'].includes(template) && target.interpreters.python === undefined,
+      !['prompt', 'chat', 'skill'].includes(template) && target.interpreters.python === undefined,
       'no sandbox with Python works on this machine',
     );
     await make();

@@ -45,9 +45,20 @@ describe('mcp', () => {
   test('has the tools that clients of the platform know, and says which of them change something', async () => {
     const { tools } = await client.listTools();
     const named = (readOnly: boolean) =>
-      tools.filter(({ annotations }) => annotations?.readOnlyHint === readOnly).map(({ name }) => name.slice(9));
+      tools
+        .filter(({ name, annotations }) => name.startsWith('platform_') && annotations?.readOnlyHint === readOnly)
+        .map(({ name }) => name.slice(9));
+    expect(tools.at(-1)).toMatchObject({ name: 'main__hello', annotations: { readOnlyHint: false } });
     expect(named(true)).toEqual([
-      ...['list_agents', 'list_tasks', 'list_messages', 'list_schedules', 'list_runs', 'list_approvals'],
+      ...[
+        'search_agents',
+        'list_agents',
+        'list_tasks',
+        'list_messages',
+        'list_schedules',
+        'list_runs',
+        'list_approvals',
+      ],
       ...['get_run_logs', 'get_trace'],
     ]);
     expect(named(false)).toEqual([
@@ -70,10 +81,12 @@ describe('mcp', () => {
     expect(agents.answer).toEqual([expect.objectContaining({ org: 'main', agent: 'hello', version: 'v1' })]);
     const { answer } = await use('run_agent', { agent: 'hello', input: { name: 'Ada' } });
     expect(answer.data).toEqual({ greeting: 'Hello Ada' });
-    expect((await use('list_runs', { limit: 5 })).answer.runs).toHaveLength(1);
+    const called = await client.callTool({ name: 'main__hello', arguments: { name: 'Eve' } });
+    expect(called.structuredContent).toEqual({ greeting: 'Hello Eve' });
+    expect((await use('list_runs', { limit: 5 })).answer.runs).toHaveLength(2);
     expect((await use('get_run_logs', { run: 'hello' })).answer).toMatchObject({
       agent_name: 'hello',
-      output_data: { greeting: 'Hello Ada' },
+      output_data: { greeting: 'Hello Eve' },
     });
     expect((await use('get_trace', { run: 'hello' })).answer).toMatchObject({ trace: { status: 'completed' } });
   });
@@ -165,7 +178,7 @@ describe('mcp --http', () => {
       const client = new Client({ name: 'test', version: '1' });
       const headers = { authorization: `Bearer ${server.token}` };
       await client.connect(new StreamableHTTPClientTransport(new URL(server.url), { requestInit: { headers } }));
-      expect((await client.listTools()).tools).toHaveLength(17);
+      expect((await client.listTools()).tools).toHaveLength(19);
       const { content } = await client.callTool({
         name: 'platform_run_agent',
         arguments: { agent: 'hello', input: { name } },

@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { listCurrent } from '#core/agents/current.ts';
 import { allHandlers } from '#core/api/handlers.ts';
 import { routes } from '#core/api/routes.ts';
 import type { AllDeps } from '#core/ports/deps.ts';
@@ -135,6 +136,45 @@ export function agentListingSuite(
       ['program', 'v1', 1, null],
     ]);
     expect((await send((await platform()).ann.key, 'GET', '/agents')).status).toBe(401);
+  });
+
+  test('current versions are listed in pages, and agents that cannot run by their newest version', async () => {
+    const { deps, ann, bob, send, publish } = await platform();
+    const program = { type: 'tool', required_secrets: [], prompt: undefined };
+    for (const name of ['first', 'second', 'third', 'first']) await publish(name);
+    await publish('second', program);
+    const deleted = [await publish('third'), await publish('gone')];
+    for (const id of deleted) await send(ann.key, 'DELETE', `/agents/${id}`);
+    await publish('program', program);
+    await publish('not-mine', {}, bob.key);
+    const expected = [
+      ['program', 1, false],
+      ['first', 2, true],
+      ['third', 1, true],
+      ['second', 1, true],
+    ];
+    for (const limit of [1, 2, 3, 4, 5, 100]) {
+      const seen: unknown[] = [];
+      let cursor: string | undefined;
+      do {
+        const page = await listCurrent(deps, ann.workspaceId, { limit, cursor });
+        expect(page.agents.length).toBeLessThanOrEqual(limit);
+        seen.push(...page.agents.map(({ version, isCurrent }) => [version.name, version.version, isCurrent]));
+        cursor = page.nextCursor;
+      } while (cursor !== undefined);
+      expect(seen, `limit ${limit}`).toEqual(expected);
+    }
+    expect(await listCurrent(deps, crypto.randomUUID(), { limit: 5 })).toEqual({ agents: [] });
+    const { nextCursor } = await listCurrent(deps, ann.workspaceId, { limit: 1 });
+    const [{ next_cursor }] = (await send(ann.key, 'GET', '/agents?latest=true')).body as [Listed];
+    for (const [workspaceId, cursor] of [
+      [bob.workspaceId, nextCursor!],
+      [ann.workspaceId, next_cursor!],
+    ] as const) {
+      await expect(listCurrent(deps, workspaceId, { limit: 1, cursor })).rejects.toMatchObject({
+        code: 'INVALID_INPUT',
+      });
+    }
   });
 
   test('the last run is the newest ended one of any version; of other workspaces only its time and end', async () => {

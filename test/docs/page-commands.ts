@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { newCardKey } from '#test/helpers/card-key.ts';
 import { clientOf, type LocalTarget, startLocalTarget } from '#test/helpers/platform.ts';
 import { type Receiver, startReceiver } from '#test/helpers/receiver.ts';
 import { compileCacheVariable } from '#test/helpers/temporary-folder.ts';
@@ -77,13 +78,14 @@ export function testPages(): void {
   describe.skipIf(!canRun)('the commands of (skipped without curl, python3 and bash)', { timeout: TIMEOUT_MS }, () => {
     let target: LocalTarget;
     let receiver: Receiver;
+    const cardKey = newCardKey();
     let variables: Record<string, string>;
     const built = mkdtempSync(join(tmpdir(), 'platform-cli-'));
     const commandLine = join(built, 'cli.mjs');
     beforeAll(async () => {
       await buildPlatform(built);
       chmodSync(commandLine, 0o755);
-      target = await startLocalTarget({ PLATFORM_WORKSPACE: 'main' });
+      target = await startLocalTarget({ PLATFORM_WORKSPACE: 'main', PLATFORM_A2A_KEY_FILE: cardKey.file });
       receiver = await startReceiver();
       await publishWorld(target);
       const { id } = await clientOf(target).getOrg({});
@@ -102,6 +104,7 @@ export function testPages(): void {
     afterAll(async () => {
       await target?.close();
       await receiver?.close();
+      cardKey.remove();
       rmSync(built, { recursive: true });
     });
 
@@ -197,7 +200,9 @@ export function testPages(): void {
 
     /** Replaces the addresses on the pages with the platform under test and a local receiver. */
     const here = (text: string): string =>
-      text.replaceAll('http://127.0.0.1:4280', target.url).replaceAll('https://hooks.example.com', receiver.url);
+      text
+        .replaceAll('http://127.0.0.1:4280', target.url)
+        .replaceAll(/https:\/\/(hooks|otel)\.example\.com/g, receiver.url);
   });
 }
 

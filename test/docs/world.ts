@@ -17,6 +17,14 @@ export async function publishWorld(target: LocalTarget): Promise<void> {
   });
   for (const name of ['reader', 'reporter', 'triage', 'fetch']) await publishCode(client, name, echo);
   await publishCode(client, 'fetch', echo);
+  const body = {
+    name: 'support',
+    type: 'prompt',
+    description: 'Helps customers',
+    prompt: 'Help.',
+    required_secrets: [],
+  } as const;
+  await client.createAgent({ body });
   const stranger = clientOf(target, (await target.addUser('acme')).key);
   await publishFaulty(client, stranger);
   for (let version = 1; version <= 3; version++) {

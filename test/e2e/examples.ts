@@ -15,7 +15,7 @@ const RECORDED = new URL('../../core/api/examples.json', import.meta.url);
 /** Words that only the tests' scripted model understands or says. */
 const SCRIPTED = /\[\[llm|[Ss]cripted|PLATFORM_/;
 /** Operations whose answer is the document with the examples. */
-const NOT_RECORDED = ['getOpenApi', 'getEditorSchema'];
+const NOT_RECORDED = ['getOpenApi', 'getAgentOpenApi', 'getEditorSchema'];
 
 /**
  * Records the requests of this process to a platform. The returned function chooses an example for each operation and

@@ -13,7 +13,7 @@ const IDS: readonly (readonly [pattern: RegExp, numbered: (n: number) => string]
     (n) => `00000000-0000-4000-8000-${String(n).padStart(12, '0')}`,
   ],
   [/\b[0-9a-f]{64}\b/g, (n) => String(n).padStart(64, '0')],
-  [/(?<=\breq_)[0-9a-f]{32}\b/g, (n) => String(n).padStart(32, '0')],
+  [/(?<=\b(?:req|ses|conv)_)[0-9a-f]{32}\b/g, (n) => String(n).padStart(32, '0')],
   [/\b[0-9a-f]{16}\b/g, (n) => String(n).padStart(16, '0')],
 ];
 
@@ -35,6 +35,8 @@ const MADE_UP: readonly (readonly [pattern: RegExp, text: string])[] = [
 const BY_NAME: Readonly<Record<string, unknown>> = {
   address: '203.0.113.7',
   created: FIRST_TIME / SECOND,
+  // Texts elsewhere: only those of OpenAI's wire are numbers.
+  created_at: FIRST_TIME / SECOND,
   free_bytes: 80_000_000_000,
   memory_bytes: 200_000_000,
   month: '2026-01',

@@ -61,10 +61,11 @@ function layoutOf(key: string): string {
   return parts[0] === 'SECRET' ? 'SECRET#*' : parts.join('#');
 }
 
-/** Some attributes have a dynamic name: leases, runs, days and hours, models, tasks by priority. */
+/** Some attributes have a dynamic name: leases, runs, chat links, days and hours, models, tasks by priority. */
 const attributeOf = (pk: string, name: string): string =>
   name
     .replace(pk.startsWith('CALLS#') ? /^[rx][\w-]{10}$/ : /^run_[\da-f]{12}$/, 'run_*')
+    .replace(/[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}/, '*')
     .replace(/:.*$/, ':*')
     .replaceAll(/(?<!^gsi)\d+/g, '0')
     .replace(/_(low|normal|high|urgent)$/, '_*');

@@ -43,6 +43,8 @@ export async function startAwsEmulators(): Promise<{ endpoints: AwsEndpoints; st
   const emulators = [
     start('java', [
       '-XX:+UseSerialGC',
+      // Code of the second compiler is faster, and takes more time than a suite has.
+      '-XX:TieredStopAtLevel=1',
       `-Djava.library.path=${dynamoDbLocal}`,
       ...['-cp', join(dynamoDbLocal, '*') + delimiter],
       'com.amazonaws.services.dynamodbv2.local.main.ServerRunner',

@@ -13,6 +13,7 @@ import { dueLeases } from '#core/runs/leases.ts';
 import { RunStore } from '#core/runs/store.ts';
 import { sweepLostRuns } from '#core/runs/sweep.ts';
 import { usagePartition } from '#core/runs/usage/rollup.ts';
+import { taskPusher } from '#core/wires/a2a/pushes.ts';
 import { type MemoryDeps, memoryDeps } from '#test/helpers/memory-deps.ts';
 import { addUser } from '#test/helpers/users.ts';
 import { createWebApp } from '#test/helpers/web-app.ts';
@@ -124,6 +125,7 @@ export function processOn(
     vault: death.port(deps.vault),
     ...outside(death),
     showQuestion: (question) => questionListener(process)(question),
+    pushTask: (news) => taskPusher(process)(news),
     background(work) {
       background.add(work);
       return work.finally(() => background.delete(work));

@@ -9,12 +9,12 @@ import {
   type ServerResponse,
 } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { json } from 'node:stream/consumers';
-import { fileURLToPath } from 'node:url';
 import * as z from 'zod';
+import { builtRunner } from './runner.ts';
 
-const MAIN = fileURLToPath(new URL('../../runner/main.ts', import.meta.url));
 const HOOKS = '/aws/lambda-microvms/runtime/v1';
 const API = '/2025-09-09/microvms';
 
@@ -113,7 +113,8 @@ export async function startFakeMicrovms(now: () => number = Date.now): Promise<F
   const vms: Vm[] = [];
   const asked: string[] = [];
   const failures = new Map<string, string[]>();
-  const ahead = [new Snapshot(), new Snapshot()];
+  const program = join(await builtRunner(), 'runner/main.mjs');
+  const ahead = [new Snapshot(program), new Snapshot(program)];
   let broken = 0;
 
   const operations: Readonly<Record<string, (id: string, request: IncomingMessage) => Promise<object>>> = {
@@ -126,8 +127,8 @@ export async function startFakeMicrovms(now: () => number = Date.now): Promise<F
       }
       const isBroken = broken > 0;
       if (isBroken) broken--;
-      const vm = await Vm.start(input, now, isBroken ? new Snapshot('nowhere/at/all') : ahead.shift()!);
-      if (!isBroken) ahead.push(new Snapshot());
+      const vm = await Vm.start(input, now, isBroken ? new Snapshot(program, 'nowhere/at/all') : ahead.shift()!);
+      if (!isBroken) ahead.push(new Snapshot(program));
       vms.push(vm);
       return vm.description();
     },
@@ -197,8 +198,8 @@ class Snapshot {
   readonly #lines: AsyncIterator<string>;
   readonly #hooks: Promise<string>;
 
-  constructor(listen = '0') {
-    this.#process = spawn(process.execPath, [MAIN], {
+  constructor(program: string, listen = '0') {
+    this.#process = spawn(process.execPath, [program], {
       // All processes of a VM end together.
       detached: true,
       env: {

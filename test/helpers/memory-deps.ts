@@ -3,7 +3,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
 import { createLlm } from '#adapters/llm/create-llm.ts';
+import { createMcpEndpoint } from '#adapters/mcp/endpoint.ts';
 import { createMcpToolServers } from '#adapters/mcp/tool-servers.ts';
+import { createToolSignIn } from '#adapters/mcp/tool-sign-in.ts';
 import { agentListeners } from '#core/api/listeners.ts';
 import { type Config, parseConfig } from '#core/base/config.ts';
 import { questionListener } from '#core/collaboration/questions.ts';
@@ -20,6 +22,7 @@ import { noOperatorKey } from '#core/ports/operator-key.ts';
 import { noPayments } from '#core/ports/payments.ts';
 import { ProcessRunSignals } from '#core/ports/run-signals.ts';
 import { endlessSpace } from '#core/ports/space.ts';
+import { taskPusher } from '#core/wires/a2a/pushes.ts';
 import { type ClockTimers, clockTimers } from '#local/clock-timers.ts';
 import { openDatabase } from '#local/database/database.ts';
 import { SqliteScan } from '#local/database/sqlite-scan.ts';
@@ -81,7 +84,10 @@ export function memoryDeps(settings: Partial<Config> = {}, clock = new ManualClo
     llm: createLlm(config, log),
     modelTable: new LayeredModelTable({ clock, log, background, builtIn: builtIn as Record<string, ModelFacts> }),
     outbound,
+    exchanges: outbound,
     toolServers: createMcpToolServers({ outbound, clock }),
+    mcp: createMcpEndpoint({ log }),
+    toolSignIn: createToolSignIn({ outbound }),
     ownServices: { find: async () => ({ problem: 'there are no services in this test' }) },
     gatewayUrl: 'http://127.0.0.1:4280',
     mail: noMail,
@@ -91,6 +97,7 @@ export function memoryDeps(settings: Partial<Config> = {}, clock = new ManualClo
     lines,
     background,
     showQuestion: (question) => questionListener(deps)(question),
+    pushTask: (news) => taskPusher(deps)(news),
     startInstall: (job) => runInstall({ ...deps, listeners: agentListeners(deps) }, job),
   };
   return deps;

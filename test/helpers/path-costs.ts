@@ -4,6 +4,7 @@ import { routes } from '#core/api/routes.ts';
 import { fireDue } from '#core/automation/schedules/runs/fire.ts';
 import { type DueSchedule, listDue } from '#core/automation/schedules/store.ts';
 import type { AllDeps } from '#core/ports/deps.ts';
+import { SystemIds } from '#core/ports/ids.ts';
 import { openDatabase } from '#local/database/database.ts';
 import { OperationCounter } from './counting-table.ts';
 import { type MemoryDeps, memoryDeps } from './memory-deps.ts';
@@ -30,6 +31,8 @@ export interface PathCost {
 export interface CountedPlatform {
   readonly prompt: () => Promise<PathCost>;
   readonly stream: () => Promise<PathCost>;
+  /** A message of a session that has some already. */
+  readonly session: () => Promise<PathCost>;
   readonly getAgent: () => Promise<PathCost>;
   readonly webhook: () => Promise<PathCost>;
   readonly schedule: () => Promise<PathCost>;
@@ -38,6 +41,13 @@ export interface CountedPlatform {
 }
 
 const INPUT = { name: 'Ada' };
+
+/** Ids by whose end all calls of a workspace are counted in one shard: the first request has then read it. */
+class OneShardIds extends SystemIds {
+  override uuid(): string {
+    return super.uuid().slice(0, -6).padEnd(36, '0');
+  }
+}
 
 /** Starts a counted platform, which closes with the calling test. */
 export async function countedPlatform(
@@ -53,6 +63,7 @@ export async function countedPlatform(
   const deps: MemoryDeps = {
     ...uncounted,
     ...parts,
+    ids: new OneShardIds(),
     main: counter.count(main, 'main'),
     runs: counter.count(tables.runs, 'runs'),
     counters: counter.count(tables.counters, 'counters'),
@@ -103,6 +114,14 @@ export async function countedPlatform(
   return {
     prompt: () => measured(() => send('POST', run, INPUT)),
     stream: () => measured(() => send('POST', run, INPUT, { accept: 'text/event-stream' })),
+    async session() {
+      const session = await send('POST', `/workspaces/${workspaceId}/sessions`, { agent: `${slug}/greeter` });
+      const headers = { 'x-platform-session': session.id };
+      return measured(
+        () => send('POST', run, INPUT, headers),
+        async () => void (await send('POST', run, INPUT, headers)),
+      );
+    },
     getAgent: () => measured(() => send('GET', `/agents/${agent.id}`)),
     // A webhook needs only its address.
     webhook: () => measured(() => send('POST', hookPath, INPUT, { authorization: '' })),

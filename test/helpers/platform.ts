@@ -37,6 +37,8 @@ export interface Target {
   readonly usageLagMs?: number;
   /** Does the work of each minute on hosts whose clock does not tick by itself. */
   readonly passMinute?: () => Promise<void>;
+  /** Whether the host learns that a client has closed the stream of an answer: AWS Lambda tells a function nothing. @default true */
+  readonly seesClientsLeave?: boolean;
   /** Scripted model behind all providers. */
   readonly llm: ScriptedLlm;
   /** Scripted payment provider for buying credits; tests that need it are skipped without it. */
@@ -173,6 +175,6 @@ export async function request(
     body: json === undefined ? body : JSON.stringify(json),
   });
   const text = await response.text();
-  const isJson = response.headers.get('content-type')?.includes('json') && text !== '';
+  const isJson = /\bjson\b/.test(response.headers.get('content-type') ?? '') && text !== '';
   return { status: response.status, headers: response.headers, body: isJson ? JSON.parse(text) : text };
 }

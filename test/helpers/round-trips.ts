@@ -23,7 +23,7 @@ export interface RoundTrips {
  * Creates a workspace with a prompt agent. Returns a function that calls the agent by its exact version on `target`,
  * and waits until the work after the answer is done.
  */
-export async function newPromptCaller(deps: AllDeps, target = deps): Promise<() => Promise<void>> {
+export async function newPromptCaller(deps: AllDeps, target = deps, externalId?: string): Promise<() => Promise<void>> {
   const { key, slug, workspaceId } = await addUser(deps, 'counted');
   const senderOn = (bare: AllDeps) => {
     const background: Promise<void>[] = [];
@@ -35,16 +35,17 @@ export async function newPromptCaller(deps: AllDeps, target = deps): Promise<() 
       },
     };
     const app = createWebApp(used, routes, allHandlers(used));
-    return async (method: string, path: string, json: object): Promise<void> => {
+    return async (method: string, path: string, json: object, more: Record<string, string> = {}): Promise<string> => {
       const request = new Request(`http://127.0.0.1${path}`, {
         method,
-        headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+        headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json', ...more },
         body: JSON.stringify(json),
       });
       const response = await app(request);
       if (!response.ok) throw new Error(await response.text());
-      await response.text();
+      const text = await response.text();
       await Promise.all(background.splice(0));
+      return text;
     };
   };
   const prepare = senderOn(deps);
@@ -58,11 +59,19 @@ export async function newPromptCaller(deps: AllDeps, target = deps): Promise<() 
     input_schema: { type: 'object', properties: { name: { type: 'string' } }, required: ['name'] },
   });
   const send = senderOn(target);
-  return () => send('POST', `/${slug}/greeter/v1/run`, { name: 'Ada' });
+  const headers: Record<string, string> = {};
+  if (externalId !== undefined) {
+    const body = { agent: `${slug}/greeter`, external_id: externalId };
+    headers['x-platform-session'] = JSON.parse(await prepare('POST', `/workspaces/${workspaceId}/sessions`, body)).id;
+  }
+  return async () => void (await send('POST', `/${slug}/greeter/v1/run`, { name: 'Ada' }, headers));
 }
 
 /** Calls a prompt agent on a fresh platform with a scripted Anthropic, and counts operations. */
-export async function countPromptCall(deps: AllDeps): Promise<RoundTrips> {
+export async function countPromptCall(
+  deps: AllDeps,
+  { inSession = false }: { readonly inSession?: boolean } = {},
+): Promise<RoundTrips> {
   const counter = new OperationCounter();
   const units = new UnitCounter();
   let stagesAtLlm = Number.NaN;
@@ -79,7 +88,7 @@ export async function countPromptCall(deps: AllDeps): Promise<RoundTrips> {
     runs: counter.count(units.count(deps.runs, 'runs'), 'runs'),
     counters: counter.count(units.count(deps.counters, 'counters'), 'counters'),
   };
-  const call = await newPromptCaller(deps, counted);
+  const call = await newPromptCaller(deps, counted, inSession ? 'a-conversation' : undefined);
   // The first call of a process looks the slug up and caches it.
   await call();
   const before = { items: counter.items, stages: counter.stages, operations: counter.operations.length };

@@ -45,7 +45,7 @@ let built: Promise<string> | undefined;
 /**
  * Returns the bundled runner of the image, built once per worker because loading TypeScript would dominate every start.
  */
-function builtRunner(): Promise<string> {
+export function builtRunner(): Promise<string> {
   built ??= (async () => {
     const folder = mkdtempSync(join(tmpdir(), 'runner-built-'));
     process.once('exit', () => rmSync(folder, { recursive: true, force: true }));

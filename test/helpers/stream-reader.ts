@@ -6,6 +6,15 @@ interface Shard {
   readonly ParentShardId?: string;
 }
 
+interface Stream {
+  readonly arn: string;
+  readonly shards: readonly string[];
+  readonly foundAt: number;
+}
+
+/** A table that is restored has another stream. */
+const KNOWN_MS = 1000;
+
 export interface ShardRecords {
   readonly shardId: string;
   readonly records: readonly DynamoDBRecord[];
@@ -16,8 +25,10 @@ export class StreamReader {
   readonly #endpoint: string;
   readonly #tableName: string;
   readonly #accessKey: string;
-  /** Shard -> where to go on; null for one that has ended. */
+  /** Shard -> where to continue; null for one that has ended. */
   readonly #iterators = new Map<string, string | null>();
+  /** The newest stream with its shards, parents first. */
+  #known: Stream | undefined;
 
   constructor(endpoint: string, tableName: string, accessKey: string) {
     this.#endpoint = endpoint;
@@ -27,18 +38,29 @@ export class StreamReader {
 
   /** Returns all records since the last call. */
   async read(): Promise<ShardRecords[]> {
-    const arn = await this.#findStream();
+    const { arn, shards } = await this.#find();
     const found: ShardRecords[] = [];
-    for (const shardId of await this.#shards(arn)) {
+    for (const shardId of shards) {
       const records = await this.#recordsOf(arn, shardId);
       if (records.length > 0) found.push({ shardId, records });
     }
     return found;
   }
 
+  async #find(): Promise<Stream> {
+    const isCurrent = ({ shards, foundAt }: Stream): boolean =>
+      Date.now() - foundAt < KNOWN_MS && shards.every((shard) => typeof this.#iterators.get(shard) === 'string');
+    if (this.#known !== undefined && isCurrent(this.#known)) return this.#known;
+    const foundAt = Date.now();
+    const arn = await this.#findStream();
+    const shards = await this.#shards(arn);
+    this.#known = { arn, shards: shards.filter((shard) => this.#iterators.get(shard) !== null), foundAt };
+    return this.#known;
+  }
+
   async #findStream(): Promise<string> {
     const { Streams } = await this.#ask('ListStreams', { TableName: this.#tableName });
-    // A table that was restored has another stream. Streams end with the time of their creation.
+    // Names of streams end with the time of their creation.
     const arns: string[] = Streams.map(({ StreamArn }: { readonly StreamArn: string }) => StreamArn);
     return arns.sort().at(-1)!;
   }

@@ -21,5 +21,8 @@ export const compileCacheVariable = (): Record<string, string> => {
   return folder === undefined ? {} : { NODE_COMPILE_CACHE: folder };
 };
 
+/** The folder of the test run, which all of its processes share. */
+export const runFolder = (): string => process.env[VARIABLE] ?? tmpdir();
+
 /** Creates a folder that is removed after the test run; outside of a test run, it stays. */
-export const temporaryFolder = (prefix: string): string => mkdtempSync(join(process.env[VARIABLE] ?? tmpdir(), prefix));
+export const temporaryFolder = (prefix: string): string => mkdtempSync(join(runFolder(), prefix));

@@ -20,6 +20,7 @@ const BOUNDED: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     '(?<code>(`+)[\\s\\S]*?[^`]\\2(?!`))': "the platform's own pages",
   },
   'local/docs/pages.ts': { '\\[([^\\]]*)\\]\\([^)]*\\)': "the platform's own pages" },
+  'local/telemetry/otlp-metrics.ts': { '([a-z_]+)="((?:[^"\\\\]|\\\\.)*)"': "the platform's own metrics" },
   'sdk/js/agent-client.js': { '\\/+$': "the user's own setting" },
   'sdk/js/platform.js': { '\\/+$': "the user's own setting" },
   'sdk/js/workspace.js': { '\\/+$': "the user's own setting" },

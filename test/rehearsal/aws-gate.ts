@@ -1,5 +1,12 @@
 import { once } from 'node:events';
-import { createServer, type IncomingMessage, type ServerResponse, request as startRequest } from 'node:http';
+import {
+  Agent,
+  createServer,
+  type IncomingHttpHeaders,
+  type IncomingMessage,
+  type ServerResponse,
+  request as startRequest,
+} from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { pipeline } from 'node:stream/promises';
 import { consumedUnits } from '#test/helpers/consumed-units.ts';
@@ -166,35 +173,37 @@ async function forward(
   const sent = isDynamoDb
     ? JSON.stringify({ ...JSON.parse(body.toString()), ReturnConsumedCapacity: 'INDEXES' })
     : body;
-  const left = new AbortController();
-  response.on('close', () => left.abort());
-  const answer = await fetch(upstream + url.pathname + url.search, {
+  const hasBody = method !== 'GET' && method !== 'HEAD';
+  const sending = startRequest(upstream + url.pathname + url.search, {
     method,
-    signal: left.signal,
-    headers: Object.entries(headers)
-      .filter(([name]) => !['host', 'connection', 'expect', 'content-length'].includes(name))
-      .flatMap(([name, value]) => [value].flat().map((each): [string, string] => [name, String(each)])),
-    body: method === 'GET' || method === 'HEAD' ? undefined : sent,
-    redirect: 'manual',
+    agent: AGENT,
+    headers: { ...without(headers, OWN_HEADERS), ...(hasBody && { 'content-length': Buffer.byteLength(sent) }) },
   });
+  response.on('close', () => response.writableFinished || sending.destroy());
+  sending.end(hasBody ? sent : undefined);
+  const [answer] = (await once(sending, 'response')) as [IncomingMessage];
+  const status = answer.statusCode!;
+  const kept = without(answer.headers, OWN_HEADERS);
   if (service === 'lambda') {
     // Streamed answers are passed on chunk by chunk.
-    response.writeHead(answer.status, Object.fromEntries(answer.headers));
+    response.writeHead(status, kept);
     response.flushHeaders();
-    await pipeline(answer.body ?? [], response);
+    await pipeline(answer, response);
     return { readUnits: 0, writeUnits: 0 };
   }
-  const bytes = Buffer.from(await answer.arrayBuffer());
-  // `fetch` has decoded the body. The length of a HEAD answer describes the omitted body.
-  const kept = [...answer.headers].filter(([name]) => !['content-encoding', 'transfer-encoding'].includes(name));
-  if (isDynamoDb) {
-    // DynamoDB Local's checksum is valid for the unchanged bytes.
-    const action = String(headers['x-amz-target']).split('.').at(-1)!;
-    const units = consumedUnits(action, answer.ok ? JSON.parse(bytes.toString()).ConsumedCapacity : undefined);
-    response.writeHead(answer.status, Object.fromEntries(kept)).end(bytes);
-    return units;
-  }
-  const length = method === 'HEAD' ? {} : { 'content-length': bytes.length };
-  response.writeHead(answer.status, { ...Object.fromEntries(kept), ...length }).end(bytes);
-  return { readUnits: 0, writeUnits: 0 };
+  const bytes = Buffer.concat(await answer.toArray());
+  // The length of a HEAD answer describes the omitted body.
+  const length = method === 'HEAD' ? answer.headers['content-length'] : bytes.length;
+  response.writeHead(status, { ...kept, ...(length !== undefined && { 'content-length': length }) }).end(bytes);
+  if (!isDynamoDb) return { readUnits: 0, writeUnits: 0 };
+  const action = String(headers['x-amz-target']).split('.').at(-1)!;
+  return consumedUnits(action, status < 300 ? JSON.parse(bytes.toString()).ConsumedCapacity : undefined);
 }
+
+/** A connection that the emulator would close soon is not used again. */
+const AGENT = new Agent({ keepAlive: true, timeout: 5000 });
+/** Headers of one connection. */
+const OWN_HEADERS = ['host', 'connection', 'keep-alive', 'expect', 'content-length', 'transfer-encoding'];
+
+const without = (headers: IncomingHttpHeaders, names: readonly string[]): IncomingHttpHeaders =>
+  Object.fromEntries(Object.entries(headers).filter(([name]) => !names.includes(name)));

@@ -3,7 +3,7 @@ import { describe, expect, inject, onTestFinished, test } from 'vitest';
 import { parseAwsConfig } from '#aws/config.ts';
 import { secretsContextOf } from '#aws/secrets/envelope-vault.ts';
 import { KmsDataKeys } from '#aws/secrets/kms-data-keys.ts';
-import { signingVaultOf } from '#core/ports/vault.ts';
+import { DataKeyError, signingVaultOf } from '#core/ports/vault.ts';
 import { defineStage } from '#lib/config.ts';
 import { createKmsKey, kmsClient } from '#test/helpers/aws.ts';
 import { AWS_TEST_ACCOUNT } from '#test/helpers/aws-account.ts';
@@ -17,7 +17,7 @@ import { policiesOf } from './iam.ts';
 async function deployed(stage: Parameters<typeof defineStage>[0], fn: string) {
   const { folder, stacks } = synthesise(defineStage({ ...stage, sandbox: { kind: 'none' } }));
   const assembly = readAssembly(folder, stacks);
-  const { properties } = assembly.of('AWS::Lambda::Function').find(({ arn }) => arn.endsWith(`-${fn}`))!;
+  const { properties } = assembly.of('AWS::Lambda::Function').find(({ arn }) => arn.endsWith(`-${stage.name}-${fn}`))!;
   const gate = await startAwsGate(
     { kms: inject('awsEndpoints').moto },
     { [fn]: policiesOf(assembly, properties.Role) },
@@ -39,32 +39,31 @@ async function keysFor(alias: string): Promise<{ readonly other: string }> {
   return { other: await createKmsKey(kmsClient()) };
 }
 
-describe.each(['schedule-fired', 'schedule-sweeper'])('the function %s', (fn) => {
-  test('makes data keys under the key of its stage, and opens none', async () => {
-    const { assembly, gate, key, of } = await deployed(dev, fn);
-    expect(assembly.of('AWS::KMS::Alias').map(({ properties }) => properties.AliasName)).toEqual([key]);
-    const { other } = await keysFor(key);
-    const made = await of({}).newDataKey('ws');
-    expect([...gate.refused]).toEqual([]);
-    await expect(of({}).openDataKey('ws', made.sealed)).rejects.toEqual(denied);
-    for (const props of [{ prefix: 'platform/another' }, { key: other }]) {
-      await expect(of(props).newDataKey('ws')).rejects.toEqual(denied);
-    }
-  });
-});
+describe.each(['calls', 'a2a', 'mcp', 'loop-worker', 'schedule-fired', 'schedule-sweeper', 'secrets'])(
+  'the function %s',
+  (fn) => {
+    test('makes data keys, and opens those of its stage', async () => {
+      const { assembly, gate, key, of } = await deployed(dev, fn);
+      expect(assembly.of('AWS::KMS::Alias').map(({ properties }) => properties.AliasName)).toEqual([key]);
+      const { other } = await keysFor(key);
+      const made = await of({}).newDataKey('ws');
+      expect(await of({}).openDataKey('ws', made.sealed)).toEqual(made.key);
+      expect([...gate.refused]).toEqual([]);
+      for (const props of [{ prefix: 'platform/another' }, { key: other }]) {
+        await expect(of(props).newDataKey('ws')).rejects.toEqual(denied);
+        await expect(of(props).openDataKey('ws', made.sealed)).rejects.toEqual(denied);
+      }
+    });
+  },
+);
 
-describe.each(['calls', 'loop-worker'])('the function %s', (fn) => {
-  test('makes data keys, and opens those of its stage', async () => {
-    const { gate, key, of } = await deployed(dev, fn);
-    const { other } = await keysFor(key);
-    const made = await of({}).newDataKey('ws');
-    expect(await of({}).openDataKey('ws', made.sealed)).toEqual(made.key);
-    expect([...gate.refused]).toEqual([]);
-    for (const props of [{ prefix: 'platform/another' }, { key: other }]) {
-      await expect(of(props).newDataKey('ws')).rejects.toEqual(denied);
-      await expect(of(props).openDataKey('ws', made.sealed)).rejects.toEqual(denied);
-    }
-  });
+test('the function sweeper opens data keys of its stage, and makes none', async () => {
+  const { key, of } = await deployed(dev, 'sweeper');
+  await keysFor(key);
+  const made = await (await deployed(dev, 'calls')).of({}).newDataKey('ws');
+  expect(await of({}).openDataKey('ws', made.sealed)).toEqual(made.key);
+  await expect(of({}).newDataKey('ws')).rejects.toEqual(denied);
+  await expect(of({ prefix: 'platform/another' }).openDataKey('ws', made.sealed)).rejects.toEqual(denied);
 });
 
 test('a stage with a key of its own uses that, and only for its data keys', async () => {
@@ -88,7 +87,7 @@ test('a stage with a key of its own seals secrets with it', async () => {
   const secrets = of({ prefix: secretsContextOf(prefix) });
   const made = await secrets.newDataKey('ws');
   expect(await secrets.openDataKey('ws', made.sealed)).toEqual(made.key);
-  await expect(of({}).newDataKey('ws')).rejects.toEqual(denied);
+  await expect(of({ prefix: 'platform/another' }).newDataKey('ws')).rejects.toEqual(denied);
 });
 
 describe('keys of secrets', () => {
@@ -105,10 +104,12 @@ describe('keys of secrets', () => {
     const made = await of({ prefix }).newDataKey('ws');
     expect(await of({ prefix }).openDataKey('ws', made.sealed)).toEqual(made.key);
     expect([...gate.refused]).toEqual([]);
-    for (const props of [{}, { prefix: 'platform/another/secrets' }, { prefix, key: other }]) {
+    for (const props of [{ prefix: 'platform/another/secrets' }, { prefix, key: other }]) {
       await expect(of(props).newDataKey('ws')).rejects.toEqual(denied);
       await expect(of(props).openDataKey('ws', made.sealed)).rejects.toEqual(denied);
     }
+    // The keys of what workspaces seal are others, though the function may use them.
+    await expect(of({}).openDataKey('ws', made.sealed)).rejects.toThrow(DataKeyError);
     const signing = await of({ prefix }).newDataKey(signingVaultOf('ws'));
     for (const fn of ['loop-worker', 'calls']) {
       const reader = await openSecrets(fn);
@@ -143,7 +144,7 @@ describe('keys of secrets', () => {
 });
 
 test('a function that runs no agents has no such rights', async () => {
-  const { key, of } = await deployed(dev, 'secrets');
+  const { key, of } = await deployed(dev, 'agents');
   expect(key).toBe('');
   await expect(of({ key: 'alias/platform-dev-data-keys' }).newDataKey('ws')).rejects.toEqual(denied);
 });

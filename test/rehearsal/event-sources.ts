@@ -6,6 +6,7 @@ import { TEST_REGION } from '#test/helpers/aws-account.ts';
 import type { QueueReader } from '#test/helpers/fake-lambda-admin.ts';
 import type { StreamReader } from '#test/helpers/stream-reader.ts';
 import type { Assembly } from './assembly.ts';
+import { inTurn } from './in-turn.ts';
 import type { Lambda } from './lambda.ts';
 import { fullArn, regional } from './wire.ts';
 
@@ -111,15 +112,11 @@ export function startEventSources(
       left.shift();
     }
   }
-  let delivered: Promise<void> = Promise.resolve();
 
   return {
-    deliverStreams() {
-      const enabled = streams.filter(({ reader }) => reader.isEnabled);
-      const next = delivered.catch(() => {}).then(() => Promise.all(enabled.map(deliverStream)).then(() => {}));
-      delivered = next;
-      return next;
-    },
+    deliverStreams: inTurn(async () => {
+      await Promise.all(streams.filter(({ reader }) => reader.isEnabled).map(deliverStream));
+    }),
     async deliver() {
       const failed: SQSRecord[] = [];
       for (const { source, reader } of sources) {

@@ -125,7 +125,15 @@ export function arnMatches(pattern: string, arn: string): boolean {
   return wildcard(pattern, arn);
 }
 
+const patterns = new Map<string, RegExp>();
+
 function wildcard(pattern: string, text: string): boolean {
+  const known = patterns.get(pattern) ?? patternOf(pattern);
+  patterns.set(pattern, known);
+  return known.test(text);
+}
+
+function patternOf(pattern: string): RegExp {
   const parts = pattern.split(/([*?])/).map((part) => (part === '*' ? '.*' : part === '?' ? '.' : RegExp.escape(part)));
-  return new RegExp(`^${parts.join('')}$`, 's').test(text);
+  return new RegExp(`^${parts.join('')}$`, 's');
 }

@@ -11,6 +11,14 @@ export interface EnvironmentSpec {
   readonly command: (variables: Readonly<Record<string, string>>) => Promise<readonly string[]>;
   readonly folder: string;
   readonly variables: Readonly<Record<string, string>>;
+  /** Whether the program may start others. @default false */
+  readonly isTree?: boolean;
+}
+
+/** CPU time and peak memory of an environment. */
+interface Used {
+  readonly cpuMs: number;
+  readonly peakMb: number;
 }
 
 /** One invocation of a function. */
@@ -46,6 +54,8 @@ export class LambdaEnvironment {
   readonly #server: Server;
   readonly #process: ChildProcess;
   readonly #exited: Promise<unknown>;
+  readonly #isTree: boolean;
+  #used: Used = { cpuMs: 0, peakMb: 0 };
   #output = '';
   /** The pending request for the next event, while the process is idle. */
   #idle: ServerResponse | undefined;
@@ -71,8 +81,13 @@ export class LambdaEnvironment {
     return environment;
   }
 
-  private constructor(command: readonly string[], { folder, variables }: EnvironmentSpec, server: Server) {
+  private constructor(
+    command: readonly string[],
+    { folder, variables, isTree = false }: EnvironmentSpec,
+    server: Server,
+  ) {
     this.#server = server;
+    this.#isTree = isTree;
     server.on('request', (request, response) => {
       this.#serve(request, response).catch((error) => response.destroy(error));
     });
@@ -105,15 +120,9 @@ export class LambdaEnvironment {
     return this.#output;
   }
 
-  /** CPU time and peak memory of its processes; readable only while the environment is frozen. */
-  get used(): { readonly cpuMs: number; readonly peakMb: number } {
-    if (this.#isDead) return { cpuMs: 0, peakMb: 0 };
-    const pids = treeOf(this.#process.pid!);
-    return {
-      cpuMs: pids.reduce((sum, pid) => sum + cpuMsOf(pid), 0),
-      peakMb:
-        pids.reduce((sum, pid) => sum + Number(/^VmHWM:\s+(\d+) kB/m.exec(read(pid, 'status'))?.[1] ?? 0), 0) / 1024,
-    };
+  /** What its processes had used when they were frozen last. */
+  get used(): Used {
+    return this.#isDead ? { cpuMs: 0, peakMb: 0 } : this.#used;
   }
 
   /** Invokes the function. Throws {@link FunctionError} if it fails before it answers. */
@@ -179,12 +188,17 @@ export class LambdaEnvironment {
     this.#current = undefined;
     this.#idle = response;
     this.#signal('SIGSTOP');
+    if (!this.#isDead) this.#used = usedBy(this.#pids());
     this.#waiting.resolve();
   }
 
-  /** An image may have several processes. */
+  #pids(): number[] {
+    const pid = this.#process.pid!;
+    return this.#isTree ? treeOf(pid) : [pid];
+  }
+
   #signal(signal: 'SIGSTOP' | 'SIGCONT'): void {
-    for (const pid of treeOf(this.#process.pid!)) {
+    for (const pid of this.#pids()) {
       try {
         process.kill(pid, signal);
       } catch {
@@ -237,6 +251,19 @@ interface Current {
 }
 
 const read = (pid: number, path: string): string => readFileSync(`/proc/${pid}/${path}`, 'utf8');
+
+function usedBy(pids: readonly number[]): Used {
+  try {
+    const peaks = pids.map((pid) => Number(/^VmHWM:\s+(\d+) kB/m.exec(read(pid, 'status'))?.[1] ?? 0));
+    return {
+      cpuMs: pids.reduce((sum, pid) => sum + cpuMsOf(pid), 0),
+      peakMb: peaks.reduce((sum, peak) => sum + peak, 0) / 1024,
+    };
+  } catch {
+    // It has ended in the meantime.
+    return { cpuMs: 0, peakMb: 0 };
+  }
+}
 
 /** CPU time of all threads, and of ended children that the process has waited for. */
 function cpuMsOf(pid: number): number {

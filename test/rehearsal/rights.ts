@@ -1,5 +1,27 @@
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { runFolder } from '#test/helpers/temporary-folder.ts';
+import type { Rehearsal } from './platform.ts';
+
+/** The files whose stages have the same rights. */
+const FILES = ['platform', 'second-half', 'faults'] as const;
+
+/**
+ * Returns the rights, as `<principal> <action> <resource>`, that none of these stages needed and that are not listed
+ * here. The file that ends last knows: for the others, the list is empty.
+ */
+export function neverNeeded(file: (typeof FILES)[number], target: Rehearsal): string[] {
+  const noteOf = (each: string) => join(runFolder(), `unused-rights-${each}.json`);
+  const unused = target.unused();
+  writeFileSync(noteOf(file), JSON.stringify(unused));
+  if (!FILES.every((each) => existsSync(noteOf(each)))) return [];
+  const lists = FILES.map((each) => new Set<string>(JSON.parse(readFileSync(noteOf(each), 'utf8'))));
+  const isListed = (grant: string) => UNUSED.some((pattern) => pattern.test(grant));
+  return unused.filter((grant) => lists.every((list) => list.has(grant)) && !isListed(grant));
+}
+
 /** Rights that no test of the rehearsal uses, each with its reason. */
-export const UNUSED: readonly RegExp[] = [
+const UNUSED: readonly RegExp[] = [
   // Used when a stage is removed; aws/release/empty-stage.ts and aws/fargate/stop-all-tasks.ts have tests.
   /^(pool-)?cleaner /,
   // CloudFormation deletes the layers of older code at the end of a deployment; aws/compile-cache.ts has tests.
@@ -46,15 +68,35 @@ export const UNUSED: readonly RegExp[] = [
   /^install lambda:InvokeFunction .*-service-keeper$/,
   // A call that finds no idle task.
   /^(install|loop-worker|schedule-fired|schedule-sweeper) lambda:InvokeFunction .*-pool-keeper$/,
-  // Durable runs of schedules; the suite has durable calls, and test/rehearsal/data-keys.aws.test.ts tests the keys.
-  /^schedule-(fired|sweeper) (kms:GenerateDataKey |dynamodb:DeleteItem .*-runs$|lambda:InvokeFunction .*-loop-worker$)/,
+  // Durable runs of schedules, and their connections; the suite has calls with both, and data-keys.aws.test.ts tests the keys.
+  /^schedule-(fired|sweeper) (kms:(Decrypt|GenerateDataKey) |dynamodb:DeleteItem .*-runs$|lambda:InvokeFunction .*-loop-worker$)/,
   // Journals with large steps, and the files of sandboxes that were replaced or left.
   /^(calls|schedule-fired|schedule-sweeper|loop-worker) s3:(Get|Put|Delete)Object .*\/journals\/\*$/,
   // A durable run is a call, whose rights are all covered by the function `calls`.
   /^loop-worker dynamodb:(ConditionCheckItem|DeleteItem|PutItem|UpdateItem|Query) .*-main(\/index\/gsi1)?$/,
   /^loop-worker s3:(Get|Put)Object .*\/(bundles|definitions|layers|runs|transfers)\/\*$/,
+  // A task is a call, whose rights are all covered by the function `calls`.
+  /^a2a dynamodb:(ConditionCheckItem .*-main|Query .*-main\/index\/gsi1|DeleteItem .*-runs)$/,
+  /^a2a s3:(Get|Put|Delete)Object .*\/(bundles|definitions|journals|layers|runs|sessions|transfers|uploads)\/\*$/,
+  /^a2a lambda:InvokeFunction .*-(pool-keeper|sandbox-dispatch)$/,
+  // A tool of an agent is a call, and the other tools are operations: the functions `calls`, `tasks`, `schedules` and `runs`
+  // cover all of their rights.
+  /^mcp (dynamodb|s3|kms):\w+ /,
+  /^mcp (lambda:InvokeFunction|scheduler:DeleteSchedule|secretsmanager:GetSecretValue) /,
   // Runs of more than twelve minutes, and runs whose function died; core/execution/durable has tests.
   /^(loop-worker|sweeper) lambda:InvokeFunction .*-loop-worker$/,
+  // Runs whose session is erased while they work; test/conformance/sessions.ts has tests.
+  /^(calls|loop-worker) s3:DeleteObject .*\/runs\/\*$/,
+  // Deleted sessions with calls that had an Idempotency-Key, which test/e2e/sessions.test.ts has, and with durable runs.
+  /^runs (dynamodb:DeleteItem .*-counters|s3:DeleteObject .*\/journals\/\*)$/,
+  // Sessions whose time is over, and turns of lost runs; test/conformance/sessions.ts has tests.
+  /^sweeper (dynamodb:DeleteItem .*-counters|s3:(Get|Put)Object .*\/sessions\/\*)$/,
+  /^sweeper s3:DeleteObject .*\/(journals|runs|sessions)\/\*$/,
+  // Large messages of sessions that are watched, and large definitions of their agents.
+  /^events s3:GetObject .*\/(definitions|sessions)\/\*$/,
+  /^runs s3:GetObject .*\/definitions\/\*$/,
+  // Messages about tasks that could not be sent at first; core/wires/a2a has tests, and data-keys.aws.test.ts of the keys.
+  /^sweeper kms:Decrypt /,
   // Places in queues of runs whose process died; core/runs/queues has tests.
   /^sweeper dynamodb:DeleteItem .*-runs$/,
   // Looks up the result of RunTask when its answer was lost.
@@ -66,17 +108,7 @@ export const UNUSED: readonly RegExp[] = [
   // Messages that EventBridge Scheduler could not deliver.
   /^timers sqs:SendMessage .*-fires-dead$/,
   // SES checks either the verified address or its domain.
-  /^workspaces ses:SendEmail .*\/sender\.example\.com$/,
+  /^workspaces ses:SendEmail .*\/stage\.example\.com$/,
   // Sign-in with an OpenID provider, which this stage lacks.
   /^keys dynamodb:Query .*-main\/index\/gsi1$/,
-];
-
-/** Rights that a function needs only in the faults of faults.rehearsal.ts. */
-export const USED_IN_FAULTS: readonly RegExp[] = [
-  // Releases, and the deletion of a stack with services.
-  /^(compile-cache|release|services-cleaner) /,
-  // Sandboxes whose events were lost.
-  /^pool-keeper ecs:DescribeTasks /,
-  // Services that fail, are warned of, and follow their secrets.
-  /^service-keeper (dynamodb:GetItem .*-counters|secretsmanager:GetSecretValue .*)$/,
 ];

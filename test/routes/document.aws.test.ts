@@ -6,7 +6,7 @@ import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { routes } from '#core/api/routes.ts';
 import { pathParameters, type Route } from '#core/http/route.ts';
-import { type LocalTarget, startLocalTarget } from '#test/helpers/platform.ts';
+import { clientOf, type LocalTarget, publishCode, startLocalTarget } from '#test/helpers/platform.ts';
 import { keepInMemory } from '#test/helpers/services.ts';
 import { type ApiTools, fetchApiTools } from '../../scripts/fetch-test-tools.ts';
 import { makeThing, newTenant, type Tenant } from './things.ts';
@@ -45,7 +45,13 @@ test('a Python client is generated from every operation, and works', { timeout: 
   writeFileSync(
     config,
     // It knows bytes under this one name.
-    JSON.stringify({ content_type_overrides: { 'application/zip': 'application/octet-stream' }, post_hooks: [] }),
+    JSON.stringify({
+      content_type_overrides: {
+        'application/zip': 'application/octet-stream',
+        'application/x-ndjson': 'application/octet-stream',
+      },
+      post_hooks: [],
+    }),
   );
   const options = ['--meta', 'none', '--fail-on-warning', '--config', config, '--output-path', join(folder, 'client')];
   await succeed(tools.python, [
@@ -86,11 +92,20 @@ test('TypeScript types are generated that a strict compiler accepts', { timeout:
 
 /** Operations with rules that JSON Schema cannot express, so requests that match the schema may be refused. */
 const FURTHER_RULES: Readonly<Record<string, string>> = {
+  createOpenAiChatCompletion: 'a body in the form of OpenAI',
+  createOpenAiResponse: 'a body in the form of OpenAI',
+  createOpenAiConversation: 'a body in the form of OpenAI',
   listDocuments: 'a cursor comes from the page before',
+  listMemory: 'a cursor comes from the page before',
+  listMemoryTenants: 'a cursor comes from the page before',
+  getMemory: 'names of documents: docs/interface/memory.md',
+  putMemory: 'names of documents: docs/interface/memory.md',
+  deleteMemory: 'names of documents: docs/interface/memory.md',
   listAgents: 'a cursor comes from the page before',
   listApprovals: 'a cursor comes from the page before',
   decideApproval: 'members go with the decision, and the decision with what waits',
   decideByLink: 'a decision that goes with what waits',
+  listSessionEvents: 'ids of events that were answered',
   listRunEvents: 'ids of events that were answered',
   listWorkspaceEvents: 'ids of events that were answered within the last hour',
   createApiKey: 'an end that is to come, a workspace of the user',
@@ -99,13 +114,35 @@ const FURTHER_RULES: Readonly<Record<string, string>> = {
   triggerSchedule: 'a time that there is in the zone of the schedule',
   listRuns: 'a cursor comes from the page before, a window begins before it ends',
   listAuditEntries: 'a cursor comes from the page before, a window begins before it ends',
+  openSession: 'an agent that takes sessions',
+  sendSessionMessage: 'either an input or a text; the input schema of the agent',
+  forkSession: 'as many messages as there are',
+  listSessions: 'a cursor comes from the page before',
+  listSessionMessages: 'a cursor comes from the page before',
+  createChatLink: 'budgets in whole cents, agents that chat',
+  updateChatLink: 'budgets in whole cents, versions that exist',
   createBulk: 'either ids of runs or a filter, runs that exist',
   replayRun: 'versions of the agent that can run',
+  callA2a: 'a call of JSON-RPC',
+  sendA2aMessage: 'a message in the form of A2A',
+  streamA2aMessage: 'a message in the form of A2A',
+  listA2aTasks: 'states of A2A, tokens of pages before',
+  getA2aTask: 'the header of the version',
+  changeA2aTask: 'a task that has not ended, and what to do with it',
+  createA2aPush: 'a task that a message began, an address on the internet',
+  listA2aPushes: 'the header of the version',
+  getA2aPush: 'the header of the version',
+  deleteA2aPush: 'the header of the version',
+  getExtendedAgentCard: 'the header of the version',
+  runAgUi: 'a message of the user, or answers to what a run asks',
+  serveMcp: 'messages of MCP, with headers that repeat them',
+  serveAgentMcp: 'messages of MCP, with headers that repeat them',
   callAgent: 'uploads that exist; the input schema of the agent',
   listRunSteps: 'the run of a program that does steps, with its own key',
   putRunStep: 'the run of a program that does steps, with its own key',
   createAgent: 'manifests: docs/manifest.md',
   putGrant: 'hosts and ports: docs/egress.md',
+  setTelemetry: 'names and values of headers, addresses on the internet',
   updateAgent: 'manifests: docs/manifest.md',
   forkAgent: 'only public agents can be forked',
   uploadBundle: 'the file is a zip with an entrypoint',
@@ -123,11 +160,20 @@ const FURTHER_RULES: Readonly<Record<string, string>> = {
   createSession: 'an API key or a code that is good',
   createSignInCode: 'both members or none',
   cliExchange: 'a token that a person agreed to',
+  authorizeClient: 'a client with a metadata document',
+  getClientToken: 'a code or refresh token that is good',
+  revokeClientToken: 'a token',
+  answerClientRequest: 'a workspace of the user',
   signIn: 'an API key or a code that is good',
   showCliSignIn: 'a sign-in that waits for an answer',
   answerCliSignIn: 'a sign-in that waits for an answer',
   startOidc: 'an OpenID provider, which this platform does not have',
   finishOidc: 'an OpenID provider, which this platform does not have',
+  createConnection: 'public addresses of servers that offer a sign-in, a client beside endpoints',
+  getConnection: 'owners that have a connection of the name',
+  finishConnection: 'the answer to a sign-in that waits for it',
+  deleteConnection: 'owners that have a connection of the name',
+  connectionCallback: 'a sign-in that waits for an answer',
   createDestination: 'public addresses, statuses that the events do not exclude',
   updateDestination: 'public addresses, statuses that the events do not exclude',
   createBudget: 'limits that are there and in order, one of each window and scope, addresses for alerts',
@@ -139,9 +185,13 @@ const FURTHER_RULES: Readonly<Record<string, string>> = {
 async function settingsOf(row: Route): Promise<string> {
   const made: Record<string, string> = {};
   for (const name of pathParameters(row.path)) made[name] = await makeThing(name, target, home, row, made);
+  // With its organization, it has a slash, which would have to be encoded.
+  if (made.model !== undefined) made.model = made.model.slice(made.model.indexOf('/') + 1);
   const given = Object.entries(made).map(([name, value]) => [`path.${name}`, value]);
   // A deadline in the past is answered 504.
-  if (row.operationId === 'callAgent') given.push(['header.x-platform-deadline-ms', '4102444800000']);
+  if (['callAgent', 'sendSessionMessage'].includes(row.operationId)) {
+    given.push(['header.x-platform-deadline-ms', '4102444800000']);
+  }
   return [
     '[[operations]]',
     `include-operation-id = "${row.operationId}"`,
@@ -150,11 +200,53 @@ async function settingsOf(row: Route): Promise<string> {
   ].join('\n');
 }
 
+/** An agent whose schemas need all that its document changes in them. */
+const AGENT = {
+  name: 'described',
+  type: 'tool',
+  description: 'Adds *numbers*',
+  required_secrets: [],
+  default_endpoint: 'add-up',
+  runtime: { command: 'node main.js' },
+  input_schema: {
+    $id: 'https://example.org/sum',
+    type: 'object',
+    properties: {
+      items: { type: 'array', items: { $ref: '#/$defs/an item' }, maxItems: 3 },
+      note: { $ref: '#/$defs/note' },
+    },
+    required: ['items'],
+    additionalProperties: false,
+    $defs: {
+      'an item': { type: 'object', properties: { count: { type: 'integer' }, inner: { $ref: '#/$defs/an item' } } },
+      note: { type: ['string', 'null'] },
+    },
+  },
+  output_schema: { type: 'object', properties: { ok: { type: 'boolean' } }, required: ['ok'] },
+} as const;
+
+test('the document of one agent serves generators of clients', { timeout: 300_000 }, async () => {
+  const client = clientOf(target, home.user.key);
+  const { name, ...manifest } = AGENT;
+  await publishCode(client, name, { 'main.js': `console.log('{"ok":true}')` }, manifest);
+  const address = `${target.url}/home/${name}/v1/openapi.json`;
+  const answer = await fetch(address, { headers: { authorization: `Bearer ${home.user.key}` } });
+  const file = join(folder, 'agent.json');
+  writeFileSync(file, await answer.text());
+  await succeed(tools.openapiTypescript, [file, '--output', join(folder, 'agent.ts')]);
+  const generator = join(folder, 'generator.json');
+  writeFileSync(generator, JSON.stringify({ post_hooks: [] }));
+  await succeed(tools.python, [
+    ...['-m', 'openapi_python_client', 'generate', '--config', generator, '--path', file],
+    ...['--meta', 'none', '--fail-on-warning', '--output-path', join(folder, 'agent-client')],
+  ]);
+});
+
 test('operations with further rules exist', () => {
   expect(rows.map(({ operationId }) => operationId)).toEqual(expect.arrayContaining(Object.keys(FURTHER_RULES)));
 });
 
-test('requests that the document allows are served, and answers are as it says', { timeout: 240_000 }, async () => {
+test('requests that the document allows are served, and answers are as it says', { timeout: 480_000 }, async () => {
   const config = join(folder, 'schemathesis.toml');
   const settings: string[] = [];
   for (const row of rows) settings.push(await settingsOf(row));

@@ -120,7 +120,11 @@ const EMPTY = ['downloadOwnBundle', 'downloadOwnSkillFiles', 'getRunDag'];
 /** Rows that accept the key of a run only, of all service keys. */
 const OF_RUN_KEYS = ['getRun', 'listRunEvents', 'listRunSteps', 'putRunStep'];
 /** The secret in the path gives the right, regardless of the caller. */
-const isBearer = (row: Route) => /\{(token|share)\}/.test(row.path) || row.auth === 'webhook';
+const isBearer = (row: Route) => /\{(token|share|chat|request)\}/.test(row.path) || row.auth === 'webhook';
+/** Rows whose body or query says whose the thing is: by default the workspace's, which only owners change. */
+const OF_OWNERS_UNLESS_SAID = ['createConnection', 'deleteConnection'];
+/** Rows of what a workspace has one of, which another case may have deleted. */
+const OF_THE_ONE = ['deleteTelemetry', 'testTelemetry'];
 
 /** The path names the agent's own workspace; the header does not matter then. */
 const isAtHomeAway = (row: Route, actor: Actor, of: (typeof TARGETS)[number]): boolean =>
@@ -144,14 +148,20 @@ function expectedOf(row: Route, actor: Actor, of: (typeof TARGETS)[number]): (st
   if (actor === 'revoked agent') return only(row.agents ? 401 : 403);
   if (actor === 'agent' && !row.agents) return only(403);
   if (actor === 'member' && row.role === 'owner') return only(403);
+  if (actor === 'member' && OF_OWNERS_UNLESS_SAID.includes(row.operationId))
+    return only(403, ...(of === 'unknown' ? [404] : []));
+  // The answer of the provider says which sign-in it finishes.
+  if (row.operationId === 'finishConnection' && of !== 'foreign') return only(400);
   // A static key may call only the agents that its agent declares.
   if (actor === 'agent' && row.operationId === 'callAgent') return only(403, 404);
   const names = pathParameters(row.path);
   if (of === 'own' || names.length === 0) {
     if (actor === 'member' && row.operationId === 'removeMember') return only(403);
+    if (actor === 'member' && row.operationId === 'deleteConnectedClient') return only(404);
+    if (OF_THE_ONE.includes(row.operationId)) return (status) => served(status) || status === 404;
     return EMPTY.includes(row.operationId) ? only(404) : served;
   }
-  if (row.fn === 'storage' && UPSERTS.includes(row.operationId)) return only(200);
+  if (row.fn === 'storage' && !names.includes('workspace_id') && UPSERTS.includes(row.operationId)) return only(200);
   if (of === 'foreign') return names.includes('workspace_id') ? only(403) : only(403, 404);
   if (UPSERTS.includes(row.operationId)) return only(200);
   return names.length === 1 && names[0] === 'workspace_id' ? only(403) : only(403, 404);

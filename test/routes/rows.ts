@@ -6,26 +6,43 @@ import type { request } from '#test/helpers/platform.ts';
 export const UNKNOWN_ID = '3f2504e0-4f89-41d3-9a0c-0305e82c3301';
 
 /** Rows that accept a name that is not used yet. */
-export const UPSERTS: readonly string[] = ['listDocuments', 'putDocument', 'putProvider'];
+export const UPSERTS: readonly string[] = [
+  'finishConnection',
+  'listDocuments',
+  'putDocument',
+  'putMemory',
+  'putProvider',
+];
 
 /** Bodies that the schema alone does not tell. */
 const BODIES: Readonly<Record<string, () => object>> = {
   createWorkspace: () => ({ name: `made ${crypto.randomUUID()}` }),
+  answerClientRequest: () => ({ answer: 'deny' }),
   updateMember: () => ({ role: 'member' }),
   createCheckout: () => ({ amount_cents: 500 }),
   addCredits: () => ({ amount_cents: 500 }),
   putSecret: () => ({ name: 'A', value: 'v' }),
   createSecret: () => ({ name: 'A', value: 'v' }),
+  createConnection: () => ({ name: 'made', url: 'https://127.0.0.1/mcp' }),
   putProvider: () => ({ base_url: 'https://models.example.com/v1' }),
   putGrant: () => ({ version: 'v1' }),
   createAgent: () => ({ name: 'made', type: 'prompt', description: 'x', prompt: 'x' }),
   validateAgent: () => ({ name: 'made', type: 'prompt', description: 'x', prompt: 'x' }),
   updateAgent: () => ({ description: 'x' }),
+  openSession: () => ({ agent: 'home/secretive' }),
+  sendSessionMessage: () => ({ input: {} }),
+  forkSession: () => ({ after: 0 }),
   createBulk: () => ({ action: 'cancel', filter: {}, dry_run: true }),
+  createChatLink: () => ({ agent: 'home/secretive', kind: 'form' }),
   createBudget: () => ({ scope_type: 'workspace', window: 'daily', soft_limit_usd: 1000 }),
   deployService: () => ({ agent: 'hosted' }),
   markMessagesSeen: () => ({ until: '2026-11-23T09:30:00Z' }),
   previewSchedule: () => ({ cron: '0 9 * * *' }),
+  runAgUi: () => ({
+    threadId: `thread-${crypto.randomUUID()}`,
+    runId: crypto.randomUUID(),
+    messages: [{ id: 'm1', role: 'user', content: 'x' }],
+  }),
   createSchedule: () => ({ agent: 'secretive', cron_expression: '0 9 * * *' }),
 };
 

@@ -1,4 +1,7 @@
 import { expect, vi } from 'vitest';
+import { connectedClientItem } from '#core/accounts/clients/connected-client.ts';
+import { keepRequest } from '#core/accounts/clients/requests.ts';
+import { OF_WORKSPACE, putConnection } from '#core/accounts/connections/store.ts';
 import { routes } from '#core/api/routes.ts';
 import type { Route } from '#core/http/route.ts';
 import { openNotesOf } from '#core/runs/destinations/notes.ts';
@@ -47,9 +50,29 @@ type Maker = (target: LocalTarget, tenant: Tenant, row: Route, made: Record<stri
 /** Parameter -> makes a thing of the tenant, and returns the value that names it. A new one each time, because some rows delete it. */
 const MAKERS: Record<string, Maker> = {
   workspace_id: async (_, { user }) => user.workspaceId,
+  // The paths of resources.
+  first: async (_, { user }, row) => (row.operationId === 'getShortResourceMetadata' ? 'mcp' : user.slug),
+  second: async () => 'secretive',
+  third: async () => 'mcp',
+  request: (target, { mark }) =>
+    keepRequest(target.deps, {
+      clientId: 'https://client.example/client.json',
+      clientName: mark,
+      redirectUri: 'https://client.example/callback',
+      challenge: 'x'.repeat(43),
+      resource: '/mcp',
+      scope: 'run',
+    }),
   async id(target, { user, mark }, row) {
     // Here `id` is the org.
     if (row.path.startsWith('/agents/{id}/{agent}')) return user.slug;
+    if (row.path.startsWith('/connected-clients')) {
+      const id = crypto.randomUUID();
+      const client = { clientId: 'https://client.example/client.json', clientName: mark, resource: '/mcp' };
+      const bound = { userId: user.userId, workspaceId: user.workspaceId, scope: 'run' as const };
+      await target.deps.main.put(connectedClientItem(target.deps, { id, ...client, ...bound, refreshHash: 'none' }));
+      return id;
+    }
     const client = clientOf(target, user.key);
     if (row.path.startsWith('/api-keys')) {
       const { id, key } = await client.createApiKey({ body: { name: mark } });
@@ -95,6 +118,36 @@ const MAKERS: Record<string, Maker> = {
     sharedUrls.set(run_id, made);
     return (await made).url.split('/').at(-1)!;
   },
+  async chat_link_id(target, { user }) {
+    return (await newChatLink(target, user)).id;
+  },
+  async chat(target, { user }) {
+    // One serves all rows: none of them revokes it.
+    const made = chatUrls.get(user.userId) ?? newChatLink(target, user);
+    chatUrls.set(user.userId, made);
+    return (await made).url.split('/').at(-1)!;
+  },
+  async chat_session(target, _, __, { chat }) {
+    // One serves all rows: an address opens few of them.
+    const made = chatSessions.get(chat!) ?? clientOf(target, '').openChatSession({ params: { chat: chat! } });
+    chatSessions.set(chat!, made);
+    return (await made).session_id;
+  },
+  model: async (_, { user }) => `${user.slug}/secretive`,
+  async response_id(target, { user, mark, runId }, row) {
+    // Of a run that is long over, where a row only reads.
+    if (row.method === 'GET') return `resp_${runId}`;
+    const json = { model: `${user.slug}/secretive`, input: mark };
+    const answer = await request(target, 'POST', '/openai/v1/responses', { key: user.key, json });
+    expect(answer.status, JSON.stringify(answer.body)).toBe(200);
+    return answer.body.id;
+  },
+  async conversation_id(target, { user, mark }) {
+    const json = { metadata: { agent: `${user.slug}/secretive`, mark } };
+    const answer = await request(target, 'POST', '/openai/v1/conversations', { key: user.key, json });
+    expect(answer.status, JSON.stringify(answer.body)).toBe(200);
+    return answer.body.id;
+  },
   async approval_id(target, { user, mark }) {
     const name = `asks-${unique()}`;
     const turns = [{ toolCalls: [{ name: 'ask_human', input: { question: mark } }] }];
@@ -126,6 +179,14 @@ const MAKERS: Record<string, Maker> = {
     await clientOf(target, user.key).putSecret({ params, body: { name, value: mark, description: mark } });
     return name;
   },
+  async connection(target, { user, mark }) {
+    const name = `c${unique()}`;
+    const url = 'https://mcp.example.com/mcp';
+    const place = { workspaceId: user.workspaceId, name, owner: OF_WORKSPACE, url, connectedBy: user.userId };
+    const grant = { server: 'https://mcp.example.com', metadata: null, client: { client_id: mark }, resource: null };
+    await putConnection(target.deps, place, { tokens: { accessToken: mark }, issuer: grant.server, grant });
+    return name;
+  },
   async provider(target, { user, mark }) {
     const provider = unique();
     const params = { workspace_id: user.workspaceId, provider };
@@ -137,6 +198,12 @@ const MAKERS: Record<string, Maker> = {
     const namespace = `n-${unique()}`;
     await clientOf(target, user.key).putDocument({ params: { namespace, key: 'note' }, body: { mark } });
     return namespace;
+  },
+  async document(target, { user, mark }) {
+    const document = `d-${unique()}.md`;
+    const params = { workspace_id: user.workspaceId, document };
+    await clientOf(target, user.key).putMemory({ params, query: {}, body: { text: mark } });
+    return document;
   },
   workspace: async (_, { user }) => user.slug,
   key: async () => 'note',
@@ -193,10 +260,15 @@ const MAKERS: Record<string, Maker> = {
     await clientOf(target, user.key).putGrant({ params, body: grant });
     return author.slug;
   },
-  async session_id(target, { user }, row, { id }) {
+  async session_id(target, { user, mark }, row, { id }) {
     if (row.path.startsWith('/api-keys')) {
       const api_key = apiKeys.get(id!) ?? user.key;
       return (await clientOf(target, user.key).createSession({ body: { api_key } })).session.id;
+    }
+    if (row.path.startsWith('/workspaces/')) {
+      const params = { workspace_id: user.workspaceId };
+      const body = { agent: `${user.slug}/secretive`, title: mark };
+      return (await clientOf(target, user.key).openSession({ params, body })).id;
     }
     return (await clientOf(target, user.key).createCheckout({ body: { amount_cents: 500 } })).session_id;
   },
@@ -205,6 +277,8 @@ const MAKERS: Record<string, Maker> = {
   version: async () => 'v1',
   endpoint: async () => 'run',
   run_id: async (_, { runId }) => runId,
+  a2a_task: async (_, { runId }) => runId,
+  a2a_push: async () => 'status',
   prefix: async (_, { runId }) => runId.slice(0, 12),
   trace_id: async (_, { runId }) => runId,
 };
@@ -243,6 +317,13 @@ function inTurn<T>(work: () => Promise<T>): Promise<T> {
 }
 
 const webhookSecrets = new Map<string, string>();
+async function newChatLink(target: LocalTarget, { key, slug, workspaceId: workspace_id }: TestUser) {
+  const body = { agent: `${slug}/secretive`, kind: 'form' } as const;
+  return clientOf(target, key).createChatLink({ params: { workspace_id }, body });
+}
+
+const chatSessions = new Map<string, Promise<{ readonly session_id: string }>>();
+const chatUrls = new Map<string, Promise<{ readonly url: string }>>();
 const sharedUrls = new Map<string, Promise<{ readonly url: string }>>();
 const apiKeys = new Map<string, string>();
 export const unique = (): string => crypto.randomUUID().replaceAll('-', '').slice(0, 12);

@@ -1,5 +1,7 @@
 import { GetSecretValueCommand, type SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
+import { createMcpEndpoint } from '#adapters/mcp/endpoint.ts';
 import { createMcpToolServers } from '#adapters/mcp/tool-servers.ts';
+import { createToolSignIn } from '#adapters/mcp/tool-sign-in.ts';
 import { SecretsManagerVault } from '#aws/secrets/secrets-manager-vault.ts';
 import { parseConfig } from '#core/base/config.ts';
 import type { PlanName, Plans } from '#core/base/plans.ts';
@@ -129,7 +131,10 @@ export function createWorld({ plan, plans = (same) => same, modelMs, seed = 1, .
     llm: slowModel(clock, modelMs),
     modelTable: new LayeredModelTable({ clock, log, background, builtIn: builtIn as Record<string, ModelFacts> }),
     outbound,
+    exchanges: outbound,
     toolServers: createMcpToolServers({ outbound, clock }),
+    mcp: createMcpEndpoint({ log }),
+    toolSignIn: createToolSignIn({ outbound }),
     ownServices: { find: async () => ({ problem: 'there are no services in this test' }) },
     gatewayUrl: '',
     mail: noMail,

@@ -121,7 +121,7 @@ test('a stage moves, also after a kill in the middle, and keeps no copy', { time
   expect(elsewhere.stderr).toContain('there is no function platform-none-secrets in this Region');
   const refused = await start(await startLambda('envelope'), ['move', 'prod', '--to', 'envelope']).ended;
   expect([refused.code, refused.stdout]).toEqual([1, '']);
-  expect(refused.stderr).toContain('access to one place only: platform-prod-calls');
+  expect(refused.stderr).toContain('access to one place only: platform-prod-a2a, platform-prod-calls');
   expect(refused.stderr).toContain("Deploy the stage with secrets: 'both'");
 
   const lambda = await startLambda('both');

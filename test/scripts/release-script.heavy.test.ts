@@ -144,6 +144,7 @@ const MODULES = [
   'local',
   'message',
   'platform',
+  'session',
   'storage',
   'task',
   'upload',

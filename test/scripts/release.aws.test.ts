@@ -29,6 +29,7 @@ const MODULES = [
   'errors',
   'message',
   'platform',
+  'session',
   'storage',
   'task',
 ];

@@ -5,7 +5,7 @@ import * as sdk from '../../sdk/js/index.js';
 /** Jobs are in seconds, as Python is. */
 const withMs = ({ timeout, ...options }) => ({ ...options, ...(timeout !== undefined && { timeout: timeout * 1000 }) });
 
-async function work({ module, method, args, options, headers }) {
+async function work({ module, method, args, options, headers, steps }) {
   if (module === 'agent') {
     const client = headers ? sdk.AgentClient.fromRequest({ headers }) : new sdk.AgentClient();
     if (method !== 'callAll') return client.call(...args, withMs(options));
@@ -40,6 +40,19 @@ async function work({ module, method, args, options, headers }) {
     if (method === 'startAndWait') return platform.wait(await platform.start(...args), withMs(options));
     if (method === 'startAndCancel') return platform.cancel(await platform.start(...args));
     return platform[method](...args, withMs(options));
+  }
+  if (module === 'session') {
+    let session = new sdk.Platform().session(args[0], args[1], options);
+    const values = [];
+    for (const [step, ...given] of steps) {
+      const made = session[step](...given);
+      if (step === 'stream' || step === 'messages') values.push(await collected(made));
+      else if (step === 'fork') {
+        session = await made;
+        values.push(await session.id());
+      } else values.push((await made) ?? null);
+    }
+    return values;
   }
   if (module === 'storage' && method === 'update') {
     return sdk.storage.update(...args, (value) => ({ count: (value?.count ?? 0) + 1 }), options);

@@ -61,8 +61,46 @@ async def work_async(method, args, given):
     return plain(await getattr(platform, snake(method))(*args, **given))
 
 
-def work(module, method, args=(), options=None, headers=None):
+def converse(session, steps):
+    values = []
+    for step, *args in steps:
+        made = getattr(session, step)(*args)
+        if step == "stream":
+            *progress, answer = made
+            values.append([*progress, {"type": "result", **plain(answer)}])
+        elif step == "messages":
+            values.append(list(made))
+        elif step == "fork":
+            session = made
+            values.append(session.id())
+        else:
+            values.append(plain(made))
+    return values
+
+
+async def converse_async(session, steps):
+    values = []
+    for step, *args in steps:
+        made = getattr(session, step)(*args)
+        if step == "stream":
+            *progress, answer = [event async for event in made]
+            values.append([*progress, {"type": "result", **plain(answer)}])
+        elif step == "messages":
+            values.append([row async for row in made])
+        elif step == "fork":
+            session = await made
+            values.append(await session.id())
+        else:
+            values.append(plain(await made))
+    return values
+
+
+def work(module, method, args=(), options=None, headers=None, steps=()):
     given = {snake(name): value for name, value in (options or {}).items()}
+    if module == "session" and os.environ.get("SDK_ASYNC"):
+        return asyncio.run(converse_async(sdk.AsyncPlatform().session(*args, **given), steps))
+    if module == "session":
+        return converse(sdk.Platform().session(*args, **given), steps)
     if "files" in given:
         given["files"] = [
             file if isinstance(file, str) else (file["name"], file["content"].encode()) for file in given["files"]

@@ -5,10 +5,12 @@ import { fileURLToPath } from 'node:url';
 
 /** One call of an SDK, the same for each language; `timeout` is in seconds. See `driver.js`. */
 export interface Job {
-  readonly module: 'agent' | 'platform' | 'storage' | 'message' | 'task';
+  readonly module: 'agent' | 'platform' | 'session' | 'storage' | 'message' | 'task';
   readonly method: string;
   readonly args?: readonly unknown[];
   readonly options?: Readonly<Record<string, unknown>>;
+  /** Methods of a session that are called one after the other, each with its arguments. */
+  readonly steps?: readonly (readonly [method: string, ...args: unknown[]])[];
   /** Headers of the request that the client is made from. */
   readonly headers?: Readonly<Record<string, string>>;
   /** Seconds from the begin of the job to the deadline of the run. */

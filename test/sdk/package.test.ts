@@ -9,7 +9,7 @@ import * as sdk from '../../sdk/js/index.js';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 /** Types that are plain objects in JavaScript, and clients for programs with and without an event loop. */
-const ONLY_PYTHON = ['Answer', 'AsyncPlatform', 'AsyncStream', 'CallContext', 'Run', 'Upload'];
+const ONLY_PYTHON = ['Answer', 'AsyncPlatform', 'AsyncSession', 'AsyncStream', 'CallContext', 'Run', 'Upload'];
 /** Runs in the folder: tsc would use a tsconfig.json of the current folder. */
 const tsc = (cwd: string, ...args: string[]) =>
   execFileSync(process.execPath, [join(ROOT, 'node_modules/typescript/bin/tsc'), ...args], { cwd });
@@ -90,10 +90,10 @@ test('both have the same names, in the style of each language', () => {
   const program = `import agent_platform as sdk, json
 names = [name for name in sdk.__all__ if name not in ${JSON.stringify(ONLY_PYTHON)}]
 of = lambda kind: sorted(name for name in vars(kind) if not name.startswith("_"))
-print(json.dumps([sorted(names), of(sdk.Platform), of(sdk.AsyncPlatform), of(sdk.AgentClient), of(sdk.Stream),
+print(json.dumps([sorted(names), of(sdk.Platform), of(sdk.AsyncPlatform), of(sdk.AgentClient), of(sdk.Stream), of(sdk.Session), of(sdk.AsyncSession),
     {name: getattr(sdk, name).__all__ if name == "storage" else of(getattr(sdk, name)) for name in ("storage",)}]))`;
   const env = { ...process.env, PYTHONPATH: join(ROOT, 'sdk/python') };
-  const [names, platform, asyncPlatform, agentClient, stream, modules] = JSON.parse(
+  const [names, platform, asyncPlatform, agentClient, stream, session, asyncSession, modules] = JSON.parse(
     execFileSync('python3', ['-c', program], { env, encoding: 'utf8' }),
   );
   const snake = (name: string) => name.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
@@ -106,6 +106,8 @@ print(json.dumps([sorted(names), of(sdk.Platform), of(sdk.AsyncPlatform), of(sdk
   expect(Object.keys(sdk).sort()).toEqual(names);
   expect(methodsOf(sdk.Platform)).toEqual(platform);
   expect(asyncPlatform).toEqual(platform);
+  expect(methodsOf(sdk.Session)).toEqual(session);
+  expect(asyncSession).toEqual(session);
   // Names with `_sync` are those without an event loop; the request of JavaScript is static, too.
   expect([...methodsOf(sdk.AgentClient), 'call_sync', 'from_request', 'later_sync'].sort()).toEqual(agentClient);
   expect(own(sdk.AgentClient)).toContain('fromRequest');

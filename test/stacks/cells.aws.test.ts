@@ -103,6 +103,7 @@ describe('the router', () => {
         `/invites/${token}/join`,
         `/auth/approvals/${token}`,
         `/public/shares/${token}/steps`,
+        `/public/chats/${token}/sessions`,
       ]) {
         expect(await cellOf(path), path).toBe(letter);
       }

@@ -347,7 +347,7 @@ describe('the functions', () => {
     expect(parseAwsConfig(environmentOf(compute, 'sandbox-dispatch')).poolMax).toBe(30);
   });
 
-  test.each(['calls', 'install', 'loop-worker', 'schedule-fired', 'schedule-sweeper'])(
+  test.each(['a2a', 'calls', 'install', 'loop-worker', 'mcp', 'schedule-fired', 'schedule-sweeper'])(
     '%s may call them, and read what it gives to tasks',
     (fn) => {
       const { allowed } = policyOf(api, fn);
@@ -366,7 +366,7 @@ describe('the functions', () => {
       ([, { Properties }]) => Properties.FunctionName?.slice('platform-dev-'.length) ?? [],
     );
     for (const fn of others.filter(
-      (name) => !['calls', 'install', 'loop-worker', 'schedule-fired', 'schedule-sweeper'].includes(name),
+      (name) => !['a2a', 'calls', 'install', 'loop-worker', 'mcp', 'schedule-fired', 'schedule-sweeper'].includes(name),
     )) {
       expect(Object.keys(policyOf(api, fn).allowed).filter((arn) => /sandbox-dispatch|pool-keeper/.test(arn))).toEqual(
         [],

@@ -2,6 +2,7 @@ import { AwsSolutionsChecks } from 'cdk-nag';
 import { describe, expect, test } from 'vitest';
 import { parseAwsConfig } from '#aws/config.ts';
 import { defineStage } from '#lib/config.ts';
+import { FUNCTIONS } from '#lib/functions.ts';
 import { environmentOf, policyOf, type Resource, rendered, resourcesOf, synthesise } from '#test/helpers/templates.ts';
 
 const stage = defineStage({
@@ -65,7 +66,7 @@ describe('a stage with MicroVMs', () => {
     expect(actions.sort()).toEqual(['logs:CreateLogStream', 'logs:PutLogEvents', 's3:GetObject']);
   });
 
-  test.each(['calls', 'install', 'loop-worker', 'schedule-fired', 'schedule-sweeper'] as const)(
+  test.each(['a2a', 'calls', 'install', 'loop-worker', 'mcp', 'schedule-fired', 'schedule-sweeper'] as const)(
     '%s may start, reach and end VMs of this image, and nothing more',
     (fn) => {
       const { allowed } = policyOf(api, fn);
@@ -88,7 +89,8 @@ describe('a stage with MicroVMs', () => {
           `lambda:PassNetworkConnector ${CONNECTORS}:INTERNET_EGRESS`,
         ].sort(),
       );
-      expect(Object.values(allowed).flat()).not.toContain('iam:PassRole');
+      // Timers of schedules are given the role with which they fire.
+      expect(Object.values(allowed).flat().includes('iam:PassRole')).toBe(FUNCTIONS[fn].timers !== undefined);
       const config = parseAwsConfig(environmentOf(api, fn));
       expect(config).toMatchObject({ hostedSandbox: 'microvm', microvmImage: IMAGE, launchesPerSecond: 20 });
     },

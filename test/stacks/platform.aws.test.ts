@@ -163,9 +163,9 @@ describe('API', () => {
   });
 
   test('answers bytes as streams only', () => {
-    // Text, such as a page, fits in a buffered answer.
+    // Text, such as a page or a document, fits in a buffered answer.
     const isBytes = (body: Route['response'][number]) =>
-      isRaw(body) && !body.raw.every((type) => type.startsWith('text/'));
+      isRaw(body) && !body.raw.every((type) => /^text\/|[/+]json$/.test(type));
     const bytes = table.filter((route) => Object.values(route.response).some(isBytes));
     expect(bytes.filter((route) => !route.stream)).toEqual([]);
   });
@@ -399,8 +399,10 @@ describe('functions', () => {
     const timeouts = FUNCTION_NAMES.map((fn) => [fn, api.Resources[functionIdOf(api, fn)]!.Properties.Timeout]);
     expect(Object.fromEntries(timeouts)).toEqual({
       ...Object.fromEntries(FUNCTION_NAMES.map((fn) => [fn, 29])),
+      a2a: 305,
       calls: 305,
       events: 305,
+      mcp: 305,
       downloads: 60,
     });
   });
@@ -443,7 +445,7 @@ describe('functions', () => {
   /** Rights of functions that change services through the keeper, which calls ECS. */
   const KEEPER = { [`${FUNCTION}service-keeper`]: ['lambda:InvokeFunction'] };
   /** Rights of functions that run agents, on conditions that the test of data keys has. */
-  const DATA_KEYS = { 'arn:aws:kms:eu-west-1:111122223333:key/*': ['kms:GenerateDataKey'] };
+  const DATA_KEYS = { 'arn:aws:kms:eu-west-1:111122223333:key/*': ['kms:GenerateDataKey', 'kms:Decrypt'] };
   const WORKER = {
     'arn:aws:lambda:eu-west-1:111122223333:function:platform-prod-loop-worker': ['lambda:InvokeFunction'],
   };
@@ -507,6 +509,44 @@ describe('functions', () => {
       [BLOBS]: ['s3:ListBucket'],
       [`${BLOBS}/definitions/*`]: ['s3:GetObject'],
     },
+    a2a: {
+      [`${TABLES}main`]: [
+        ...AUTHENTICATE,
+        'dynamodb:PutItem',
+        'dynamodb:DeleteItem',
+        'dynamodb:ConditionCheckItem',
+        'dynamodb:Query',
+      ],
+      [`${TABLES}main/index/gsi1`]: ['dynamodb:Query'],
+      [`${TABLES}runs`]: [
+        'dynamodb:GetItem',
+        'dynamodb:PutItem',
+        'dynamodb:UpdateItem',
+        'dynamodb:DeleteItem',
+        'dynamodb:BatchGetItem',
+        'dynamodb:Query',
+      ],
+      [`${TABLES}runs/index/gsi2`]: ['dynamodb:Query'],
+      ...WORKER,
+      [`${BLOBS}/journals/*`]: ['s3:GetObject', 's3:PutObject', 's3:DeleteObject'],
+      [`${TABLES}counters`]: [
+        'dynamodb:GetItem',
+        'dynamodb:UpdateItem',
+        'dynamodb:PutItem',
+        'dynamodb:DeleteItem',
+        'dynamodb:Query',
+      ],
+      [BLOBS]: ['s3:ListBucket'],
+      [`${BLOBS}/definitions/*`]: ['s3:GetObject'],
+      [`${BLOBS}/runs/*`]: ['s3:GetObject', 's3:PutObject', 's3:DeleteObject'],
+      [`${BLOBS}/sessions/*`]: ['s3:GetObject', 's3:PutObject', 's3:DeleteObject'],
+      [`${BLOBS}/uploads/*`]: ['s3:GetObject'],
+      [SECRETS]: ['secretsmanager:GetSecretValue'],
+      'arn:aws:kms:eu-west-1:111122223333:key/*': ['kms:GenerateDataKey', 'kms:Decrypt'],
+      ...SANDBOXES,
+      [`${BLOBS}/bundles/*`]: ['s3:GetObject'],
+      [`${BLOBS}/layers/*`]: ['s3:GetObject'],
+    },
     calls: {
       [`${TABLES}main`]: [
         ...AUTHENTICATE,
@@ -526,10 +566,17 @@ describe('functions', () => {
       ...WORKER,
       // A replay from a turn reads the journal of its original run.
       [`${BLOBS}/journals/*`]: ['s3:GetObject', 's3:PutObject', 's3:DeleteObject'],
-      [`${TABLES}counters`]: ['dynamodb:GetItem', 'dynamodb:UpdateItem', 'dynamodb:PutItem', 'dynamodb:DeleteItem'],
+      [`${TABLES}counters`]: [
+        'dynamodb:GetItem',
+        'dynamodb:UpdateItem',
+        'dynamodb:PutItem',
+        'dynamodb:DeleteItem',
+        'dynamodb:Query',
+      ],
       [BLOBS]: ['s3:ListBucket'],
       [`${BLOBS}/definitions/*`]: ['s3:GetObject'],
-      [`${BLOBS}/runs/*`]: ['s3:GetObject', 's3:PutObject'],
+      [`${BLOBS}/runs/*`]: ['s3:GetObject', 's3:PutObject', 's3:DeleteObject'],
+      [`${BLOBS}/sessions/*`]: ['s3:GetObject', 's3:PutObject', 's3:DeleteObject'],
       [`${BLOBS}/uploads/*`]: ['s3:GetObject'],
       [SECRETS]: ['secretsmanager:GetSecretValue'],
       'arn:aws:kms:eu-west-1:111122223333:key/*': ['kms:GenerateDataKey', 'kms:Decrypt'],
@@ -575,7 +622,9 @@ describe('functions', () => {
         'dynamodb:Query',
       ],
       [BLOBS]: ['s3:ListBucket'],
+      [`${BLOBS}/definitions/*`]: ['s3:GetObject'],
       [`${BLOBS}/runs/*`]: ['s3:GetObject'],
+      [`${BLOBS}/sessions/*`]: ['s3:GetObject'],
     },
     install: {
       ...KEEPER,
@@ -610,6 +659,8 @@ describe('functions', () => {
     'loop-worker': {
       ...RUN_SCHEDULES,
       [`${BLOBS}/journals/*`]: ['s3:GetObject', 's3:PutObject', 's3:DeleteObject'],
+      [`${BLOBS}/runs/*`]: ['s3:GetObject', 's3:PutObject', 's3:DeleteObject'],
+      [`${BLOBS}/sessions/*`]: ['s3:GetObject', 's3:PutObject', 's3:DeleteObject'],
       'arn:aws:kms:eu-west-1:111122223333:key/*': ['kms:GenerateDataKey', 'kms:Decrypt'],
     },
     reconciler: {
@@ -617,7 +668,7 @@ describe('functions', () => {
       [`${TABLES}main/index/gsi2`]: ['dynamodb:Query'],
     },
     runs: {
-      ...LIMIT,
+      [`${TABLES}counters`]: ['dynamodb:GetItem', 'dynamodb:UpdateItem', 'dynamodb:DeleteItem'],
       [`${TABLES}main`]: [...AUTHENTICATE, 'dynamodb:BatchGetItem', 'dynamodb:PutItem', 'dynamodb:Query'],
       [`${TABLES}main/index/gsi1`]: ['dynamodb:Query'],
       [`${TABLES}runs`]: [
@@ -631,7 +682,10 @@ describe('functions', () => {
       [`${TABLES}runs/index/gsi1`]: ['dynamodb:Query'],
       [`${TABLES}runs/index/gsi2`]: ['dynamodb:Query'],
       [BLOBS]: ['s3:ListBucket'],
-      [`${BLOBS}/runs/*`]: ['s3:GetObject'],
+      [`${BLOBS}/definitions/*`]: ['s3:GetObject'],
+      [`${BLOBS}/journals/*`]: ['s3:DeleteObject'],
+      [`${BLOBS}/runs/*`]: ['s3:GetObject', 's3:DeleteObject'],
+      [`${BLOBS}/sessions/*`]: ['s3:GetObject', 's3:PutObject', 's3:DeleteObject'],
       'arn:aws:lambda:eu-west-1:111122223333:function:platform-prod-loop-worker': ['lambda:InvokeFunction'],
     },
     'schedule-fired': {
@@ -658,6 +712,47 @@ describe('functions', () => {
       [`${TABLES}runs/index/gsi1`]: ['dynamodb:Query'],
       [`${TABLES}runs/index/gsi2`]: ['dynamodb:Query'],
     },
+    mcp: {
+      [`${TABLES}main`]: [
+        ...AUTHENTICATE,
+        'dynamodb:BatchGetItem',
+        'dynamodb:PutItem',
+        'dynamodb:DeleteItem',
+        'dynamodb:ConditionCheckItem',
+        'dynamodb:Query',
+      ],
+      [`${TABLES}main/index/gsi1`]: ['dynamodb:Query'],
+      [`${TABLES}main/index/gsi2`]: ['dynamodb:Query'],
+      [`${TABLES}runs`]: [
+        'dynamodb:GetItem',
+        'dynamodb:BatchGetItem',
+        'dynamodb:PutItem',
+        'dynamodb:UpdateItem',
+        'dynamodb:DeleteItem',
+        'dynamodb:Query',
+      ],
+      [`${TABLES}runs/index/gsi1`]: ['dynamodb:Query'],
+      [`${TABLES}runs/index/gsi2`]: ['dynamodb:Query'],
+      ...WORKER,
+      [`${BLOBS}/journals/*`]: ['s3:GetObject', 's3:PutObject', 's3:DeleteObject'],
+      [`${TABLES}counters`]: [
+        'dynamodb:GetItem',
+        'dynamodb:UpdateItem',
+        'dynamodb:PutItem',
+        'dynamodb:DeleteItem',
+        'dynamodb:Query',
+      ],
+      [BLOBS]: ['s3:ListBucket'],
+      [`${BLOBS}/definitions/*`]: ['s3:GetObject'],
+      [`${BLOBS}/runs/*`]: ['s3:GetObject', 's3:PutObject', 's3:DeleteObject'],
+      [`${BLOBS}/sessions/*`]: ['s3:GetObject', 's3:PutObject', 's3:DeleteObject'],
+      [SECRETS]: ['secretsmanager:GetSecretValue'],
+      ...DATA_KEYS,
+      ...TIMERS,
+      ...SANDBOXES,
+      [`${BLOBS}/bundles/*`]: ['s3:GetObject'],
+      [`${BLOBS}/layers/*`]: ['s3:GetObject'],
+    },
     schedules: {
       ...LIMIT,
       [`${TABLES}main`]: [
@@ -677,8 +772,11 @@ describe('functions', () => {
     secrets: {
       ...KEEPER,
       [`${TABLES}main`]: [...AUTHENTICATE, 'dynamodb:PutItem', 'dynamodb:DeleteItem', 'dynamodb:Query'],
+      [`${TABLES}main/index/gsi1`]: ['dynamodb:Query'],
       [`${TABLES}counters`]: ['dynamodb:GetItem', 'dynamodb:UpdateItem', 'dynamodb:PutItem', 'dynamodb:DeleteItem'],
       [SECRETS]: ['secretsmanager:GetSecretValue', 'secretsmanager:CreateSecret', 'secretsmanager:PutSecretValue'],
+      // Tokens of connections.
+      ...DATA_KEYS,
     },
     'service-instances': {
       ...LIMIT,
@@ -700,7 +798,7 @@ describe('functions', () => {
     sweeper: {
       ...KEEPER,
       ...WORKER,
-      [`${TABLES}counters`]: ['dynamodb:GetItem', 'dynamodb:UpdateItem', 'dynamodb:Query'],
+      [`${TABLES}counters`]: ['dynamodb:GetItem', 'dynamodb:UpdateItem', 'dynamodb:DeleteItem', 'dynamodb:Query'],
       [`${TABLES}main`]: [
         'dynamodb:GetItem',
         'dynamodb:PutItem',
@@ -720,8 +818,11 @@ describe('functions', () => {
       ],
       [`${TABLES}runs/index/gsi1`]: ['dynamodb:Query'],
       [BLOBS]: ['s3:ListBucket'],
-      [`${BLOBS}/runs/*`]: ['s3:GetObject', 's3:PutObject'],
+      [`${BLOBS}/journals/*`]: ['s3:DeleteObject'],
+      [`${BLOBS}/runs/*`]: ['s3:GetObject', 's3:PutObject', 's3:DeleteObject'],
+      [`${BLOBS}/sessions/*`]: ['s3:GetObject', 's3:PutObject', 's3:DeleteObject'],
       ...SIGNING,
+      'arn:aws:kms:eu-west-1:111122223333:key/*': ['kms:Decrypt'],
     },
     storage: {
       ...LIMIT,
@@ -850,6 +951,38 @@ test("the operator's key may be read by the function that takes its orders, and 
   expect(() => defineStage({ ...dev, settings })).toThrow('operator.secretName');
 });
 
+test('the key of cards may be read by the function that signs them, and is in no template', () => {
+  const { app, api } = synthesise({ ...withoutServices, name: 'signed', a2a: { secretName: 'acme/cards' } });
+  const arn = 'arn:aws:secretsmanager:eu-west-1:111122223333:secret:acme/cards-??????';
+  const readers = [...FUNCTION_NAMES, ...API_STACK_FUNCTIONS].filter((fn) => {
+    const isReader = policyOf(api, fn).allowed[arn] !== undefined;
+    expect(parseAwsConfig(environmentOf(api, fn)).cardKeySecret).toBe(isReader ? 'acme/cards' : undefined);
+    return isReader;
+  });
+  expect(readers).toEqual(['a2a']);
+  expect(new AwsSolutionsChecks().validateScope(app).violations).toEqual([]);
+  const settings = { PLATFORM_A2A_KEY_FILE: 'card-key.pem' };
+  expect(() => defineStage({ ...dev, settings })).toThrow('a2a.secretName');
+});
+
+test("the headers of the operator's collector may be read by the function that sends, and are in no template", () => {
+  const collector = { endpoint: 'https://otel.example.com', serviceName: 'agents', attributes: { env: 'prod' } };
+  const telemetry = { ...collector, sampler: 'traceidratio', ratio: 0.5, secretName: 'acme/otel' } as const;
+  const { app, api } = synthesise({ ...withoutServices, name: 'traced', telemetry });
+  const arn = 'arn:aws:secretsmanager:eu-west-1:111122223333:secret:acme/otel-??????';
+  const all = [...FUNCTION_NAMES, ...API_STACK_FUNCTIONS];
+  expect(all.filter((fn) => policyOf(api, fn).allowed[arn] !== undefined)).toEqual(['sweeper']);
+  const settingsOf = (fn: (typeof all)[number]) => parseAwsConfig(environmentOf(api, fn)).operatorTelemetry;
+  expect(all.filter((fn) => settingsOf(fn) !== undefined).sort()).toEqual(['sweeper', 'usage-writer']);
+  const { secretName, ...noted } = telemetry;
+  expect(JSON.parse(settingsOf('sweeper')!)).toEqual({ ...noted, secretName });
+  expect(JSON.parse(settingsOf('usage-writer')!)).toEqual(noted);
+  expect(new AwsSolutionsChecks().validateScope(app).violations).toEqual([]);
+  for (const endpoint of ['https://user:made-up@otel.example.com', 'https://otel.example.com?key=made-up', 'otel']) {
+    expect(() => defineStage({ ...dev, telemetry: { endpoint } })).toThrow('telemetry.endpoint');
+  }
+});
+
 test('an own table of models may be read by the functions that ask models, and nothing else of its bucket', () => {
   const readers = (place: string) => {
     const { api } = synthesise({ ...withoutServices, name: 'models', settings: { PLATFORM_MODELS: place } });
@@ -863,8 +996,10 @@ test('an own table of models may be read by the functions that ask models, and n
   };
   const read = ['s3:GetObject'];
   expect(readers('s3://tables-of-acme/platform/models.json').toSorted()).toEqual([
+    ['a2a', read],
     ['calls', read],
     ['loop-worker', read],
+    ['mcp', read],
     ['schedule-fired', read],
     ['schedule-sweeper', read],
   ]);
@@ -890,7 +1025,7 @@ describe('models on Amazon Bedrock', () => {
     const rights = (fn: (typeof FUNCTION_NAMES)[number] | BackgroundFunctionName) =>
       Object.entries(policyOf(api, fn).allowed).filter(([arn, actions]) => /bedrock:/.test(`${arn} ${actions}`));
     const having = [...FUNCTION_NAMES, ...API_STACK_FUNCTIONS].filter((fn) => rights(fn).length > 0);
-    expect(having.toSorted()).toEqual(['calls', 'loop-worker', 'schedule-fired', 'schedule-sweeper']);
+    expect(having.toSorted()).toEqual(['a2a', 'calls', 'loop-worker', 'mcp', 'schedule-fired', 'schedule-sweeper']);
     for (const fn of having) {
       expect(Object.fromEntries(rights(fn))).toEqual({
         'arn:aws:bedrock:eu-central-1:111122223333:inference-profile/eu.anthropic.claude-sonnet-5-5': asked,

@@ -100,18 +100,21 @@ describe.each(Object.entries(stages))('short programs beside %s', (_, { app, api
     expect(Properties.ImageTagMutability).toBe('IMMUTABLE');
   });
 
-  test.each(['calls', 'loop-worker', 'schedule-fired', 'schedule-sweeper'] as const)('%s may invoke it', (name) => {
-    const { allowed } = policyOf(api, name);
-    expect(allowed[PROGRAMS]).toEqual(['lambda:InvokeFunction']);
-    expect(parseAwsConfig(environmentOf(api, name)).programMemoryMb).toBe(640);
-    const transfers = Object.entries(allowed).filter(([arn]) => arn.endsWith('/transfers/*'));
-    expect(transfers.flatMap(([, actions]) => actions).sort()).toEqual(['s3:GetObject', 's3:PutObject']);
-  });
+  test.each(['a2a', 'calls', 'loop-worker', 'mcp', 'schedule-fired', 'schedule-sweeper'] as const)(
+    '%s may invoke it',
+    (name) => {
+      const { allowed } = policyOf(api, name);
+      expect(allowed[PROGRAMS]).toEqual(['lambda:InvokeFunction']);
+      expect(parseAwsConfig(environmentOf(api, name)).programMemoryMb).toBe(640);
+      const transfers = Object.entries(allowed).filter(([arn]) => arn.endsWith('/transfers/*'));
+      expect(transfers.flatMap(([, actions]) => actions).sort()).toEqual(['s3:GetObject', 's3:PutObject']);
+    },
+  );
 
   test('no other function may', () => {
     for (const [, { Properties }] of resourcesOf(api, 'AWS::Lambda::Function')) {
       const name = String(Properties.FunctionName ?? '').replace('platform-short-', '');
-      if (['calls', 'loop-worker', 'schedule-fired', 'schedule-sweeper', ''].includes(name)) continue;
+      if (['a2a', 'calls', 'loop-worker', 'mcp', 'schedule-fired', 'schedule-sweeper', ''].includes(name)) continue;
       expect([name, policyOf(api, name as 'install').allowed]).not.toHaveProperty([1, PROGRAMS]);
       expect(environmentOf(api, name as 'install')).not.toHaveProperty('PLATFORM_PROGRAM_MEMORY_MB');
     }

@@ -118,7 +118,7 @@ describe('a release is tried', () => {
     );
     // A stream that breaks has sent its status before.
     expect(dimensions).toEqual(
-      ['calls', 'downloads', 'events'].map((fn) => {
+      ['a2a', 'calls', 'downloads', 'events', 'mcp'].map((fn) => {
         const version = `<${apiStage.Properties.Variables[fn]['Fn::GetAtt'][0]}.Version>`;
         return { FunctionName: `platform-dev-${fn}`, Resource: `platform-dev-${fn}:${version}` };
       }),

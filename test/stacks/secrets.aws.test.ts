@@ -14,12 +14,13 @@ const both = synthesise({ ...prod, secrets: 'both' });
 const KEY = 'arn:aws:kms:eu-west-1:111122223333:key/*';
 const COUNTERS = 'arn:aws:dynamodb:eu-west-1:111122223333:table/platform-prod-counters';
 const MANAGED = 'arn:aws:secretsmanager:eu-west-1:111122223333:secret:platform/prod/';
-const READERS = ['calls', 'loop-worker', 'schedule-fired', 'schedule-sweeper', 'secrets', 'service-keeper'];
+const READERS = [
+  ...['a2a', 'calls', 'loop-worker', 'mcp', 'schedule-fired', 'schedule-sweeper', 'secrets', 'service-keeper'],
+];
 /** They read only what signs messages. Containers of tenants call `service-instances`. */
 const SIGNERS = ['schedules', 'service-instances', 'sweeper'];
-/** Writers lock a vault of Secrets Manager, and the keeper reads only the stamps of vaults. */
+/** The keeper reads only the stamps of vaults. */
 const COUNTERS_BESIDE: Record<string, string[] | undefined> = {
-  secrets: ['dynamodb:GetItem', 'dynamodb:UpdateItem'],
   'service-keeper': undefined,
 };
 
@@ -75,10 +76,13 @@ test('keys of secrets are used for one workspace each, under the key of the stag
     StringEquals: { 'kms:EncryptionContext:vault': vault, 'kms:RequestAlias': 'alias/platform-prod-data-keys' },
     Null: { 'kms:EncryptionContext:workspace': 'false' },
   });
-  expect(conditionsOf('secrets')).toEqual([condition('platform/prod/secrets')]);
+  // Tokens of connections are sealed with the key of the workspace, as journals are.
+  expect(conditionsOf('secrets')).toEqual([condition('platform/prod/secrets'), condition('platform/prod')]);
   const { StringEquals } = condition('platform/prod/secrets');
   const StringLike = { 'kms:EncryptionContext:workspace': 'signing-*' };
-  for (const fn of SIGNERS) expect(conditionsOf(fn)).toEqual([{ StringEquals, StringLike }]);
+  // Addresses for pushes of tasks are sealed as journals are.
+  const beside = (fn: string) => (fn === 'sweeper' ? [condition('platform/prod')] : []);
+  for (const fn of SIGNERS) expect(conditionsOf(fn)).toEqual([{ StringEquals, StringLike }, ...beside(fn)]);
   expect(conditionsOf('calls')).toEqual([condition('platform/prod/secrets'), condition('platform/prod')]);
 });
 

@@ -27,6 +27,9 @@ test('changes without the key of a user', () => {
     'cliExchange',
     'signIn',
     'answerCliSignIn',
+    // A code that is exchanged makes a connection, and its entry; the consent has one, too.
+    'getClientToken',
+    'revokeClientToken',
     // The handler writes the entry.
     'joinByInvite',
     // Called by a payment provider; the purchase has an entry.
@@ -43,6 +46,10 @@ test('changes without the key of a user', () => {
     'bootInstance',
     'reportInstance',
     'callLoop',
+    // Visitors of a chat link: messages start runs.
+    'openChatSession',
+    'sendChatMessage',
+    'stopChatMessage',
   ]);
 });
 

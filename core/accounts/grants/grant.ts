@@ -1,7 +1,7 @@
 import type { ForeignAgent } from '#core/base/caller.ts';
 
 /** Parts of a workspace that a run's key can give access to. */
-export const SCOPES = ['messages', 'storage', 'tasks'] as const;
+export const SCOPES = ['memory', 'messages', 'storage', 'tasks'] as const;
 export type Scope = (typeof SCOPES)[number];
 
 /**

@@ -2,6 +2,11 @@ import type { Caller, KeyLimits } from '#core/base/caller.ts';
 import { PlatformError } from '#core/base/errors.ts';
 import { type KeyNeeds, keyScopeOf } from '#core/http/route.ts';
 
+const scopeErrors = new WeakSet<Error>();
+
+/** Whether {@link checkKeyLimits} threw the error because of the scope. */
+export const isLackOfScope = (error: Error): boolean => scopeErrors.has(error);
+
 /**
  * Throws FORBIDDEN if a key with these limits lacks the scope of a row, or has no access to the workspace that the
  * request names (`docs/interface/authentication.md#scopes`).
@@ -10,7 +15,10 @@ export function checkKeyLimits(limits: KeyLimits, row: KeyNeeds, wantedWorkspace
   const { scope = 'manage', workspaceId } = limits;
   const needed = keyScopeOf(row);
   if (needed !== 'read' && scope !== needed && scope !== 'manage') {
-    throw new PlatformError('FORBIDDEN', `This API key has the scope "${scope}", but this request needs "${needed}".`);
+    const message = `This API key has the scope "${scope}", but this request needs "${needed}".`;
+    const error = new PlatformError('FORBIDDEN', message);
+    scopeErrors.add(error);
+    throw error;
   }
   if (workspaceId === undefined) return;
   if (row.ofUser) {

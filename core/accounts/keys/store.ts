@@ -2,7 +2,7 @@ import type { KeyLimits, KeyScope } from '#core/base/caller.ts';
 import { PlatformError } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
 import type { Workspace } from '#core/base/workspace.ts';
-import { isoTime } from '#core/ports/clock.ts';
+import { epochSeconds, isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { absent, equals, exists, getAll, type Item, queryAll, type TransactOperation } from '#core/ports/table.ts';
 import { findMembership, workspaceFrom, workspaceMembers } from '../workspaces/store.ts';
@@ -28,6 +28,15 @@ export interface ApiKey {
   readonly hash: string;
   /** Whether a command line got it by signing in: signing out revokes it. */
   readonly isOfSignIn: boolean;
+  /** Present for the access token of a connected client, which {@link findKey} never returns. */
+  readonly client?: TokenClient;
+}
+
+/** What binds an access token (`docs/interface/client-sign-in.md`). The token is not listed under its user. */
+export interface TokenClient {
+  readonly connectionId: string;
+  /** Path of the only resource that the token is for, such as `/mcp`. */
+  readonly resource: string;
 }
 
 /** Resolution of `last_used_at`: a busy key must not cost a write per request. */
@@ -62,6 +71,9 @@ function newFrom(item: Item): ApiKey {
     lastUsedAt: (item.last_used_at as string | undefined) ?? null,
     hash: item.hash as string,
     isOfSignIn: item.of_sign_in === true,
+    ...(item.connection_id !== undefined && {
+      client: { connectionId: item.connection_id as string, resource: item.resource as string },
+    }),
   };
 }
 
@@ -71,7 +83,13 @@ function limitsFrom({ scope, workspace_id, expires_at }: Item): Pick<ApiKey, 'li
   return { limits };
 }
 
-export async function findKey({ main }: Pick<Deps, 'main'>, hash: string): Promise<ApiKey | undefined> {
+/** Finds a user's key; `undefined` for an access token, which can neither sign in nor create keys. */
+export async function findKey(deps: Pick<Deps, 'main'>, hash: string): Promise<ApiKey | undefined> {
+  const key = await findKeyOrToken(deps, hash);
+  return key?.client ? undefined : key;
+}
+
+export async function findKeyOrToken({ main }: Pick<Deps, 'main'>, hash: string): Promise<ApiKey | undefined> {
   const item = await main.get(keyItemKey(hash));
   if (item === undefined || item.workspace !== undefined) return item && fromItem(item);
   // Keys of version 0.1.0 hold only the id.
@@ -167,6 +185,43 @@ export async function listKeys({ main }: Pick<Deps, 'main'>, userId: string): Pr
   const items = await getAll(main, hashes.map(keyItemKey));
   const keys = items.filter((item) => item !== undefined).map(fromItem);
   return keys.sort((a, b) => a.createdAt.localeCompare(b.createdAt));
+}
+
+/**
+ * Creates an access token of a connected client, and the write that makes it valid. Its id is that of the connection,
+ * which the token does not outlive.
+ */
+export function newClientToken(
+  { clock, ids }: Pick<Deps, 'clock' | 'ids'>,
+  owner: { readonly userId: string; readonly personalWorkspace: Workspace },
+  {
+    name,
+    scope,
+    workspaceId,
+    client,
+  }: Required<Pick<KeyLimits, 'scope' | 'workspaceId'>> & { name: string; client: TokenClient },
+  lifeMs: number,
+): { readonly token: string; readonly operation: TransactOperation } {
+  const token = newKey(ids);
+  const hash = hashKey(token);
+  const expires = clock.now() + lifeMs;
+  const item: Item = {
+    ...keyItemKey(hash),
+    id: client.connectionId,
+    user_id: owner.userId,
+    workspace: workspaceMembers(owner.personalWorkspace),
+    name,
+    prefix: prefixOf(token),
+    created_at: isoTime(clock.now()),
+    hash,
+    scope,
+    workspace_id: workspaceId,
+    expires_at: isoTime(expires),
+    connection_id: client.connectionId,
+    resource: client.resource,
+    ttl: epochSeconds(expires),
+  };
+  return { token, operation: { op: 'put', item, condition: absent() } };
 }
 
 /** Revokes a key: once this returns, the key is invalid. Returns false if the user has no such key. */

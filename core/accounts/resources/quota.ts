@@ -8,7 +8,7 @@ export type Use = { readonly [Name in keyof Plan]?: number };
 export type UseReader = (workspaceId: string) => Promise<Use>;
 
 /** Members of a plan that limit stored data. */
-export type QuotaName = 'agent_bytes' | 'agent_versions' | 'upload_bytes' | 'workspaces';
+export type QuotaName = 'agent_bytes' | 'agent_versions' | 'session_bytes' | 'upload_bytes' | 'workspaces';
 
 const DELETE_VERSIONS =
   'Delete versions that you do not need; they count until they are purged 30 days later. Or ask the operator for a larger plan.';
@@ -19,6 +19,11 @@ const QUOTAS: Record<QuotaName, { readonly holder: string; readonly what: string
     fix: DELETE_VERSIONS,
   },
   agent_versions: { holder: 'The workspace', what: 'versions of agents', fix: DELETE_VERSIONS },
+  session_bytes: {
+    holder: 'The workspace',
+    what: 'of messages in sessions',
+    fix: 'Delete sessions that you do not need, or ask the operator for a larger plan. Sessions expire some time after their last message.',
+  },
   upload_bytes: {
     holder: 'The workspace',
     what: 'of uploads that have not expired',

@@ -1,4 +1,5 @@
 import type { Caller } from '#core/base/caller.ts';
+import { isConnectionSecret } from '#core/base/connection-names.ts';
 import { PlatformError } from '#core/base/errors.ts';
 import type { Handlers } from '#core/http/route.ts';
 import { isSettingsSecret } from '#core/models/compatible-providers.ts';
@@ -20,6 +21,11 @@ export const secretHandlers = (
     if (isSettingsSecret(body.name)) {
       throw new PlatformError('INVALID_INPUT', `name: ${body.name} is kept for the settings of a model provider.`, {
         hint: 'Set a provider up with PUT /workspaces/{id}/providers/{name}, or with: platform providers set.',
+      });
+    }
+    if (isConnectionSecret(body.name)) {
+      throw new PlatformError('INVALID_INPUT', `name: ${body.name} is kept for the access token of a connection.`, {
+        hint: 'Connect with POST /workspaces/{id}/connections, or with: platform connect.',
       });
     }
     return storeOf(caller)

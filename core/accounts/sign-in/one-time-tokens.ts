@@ -9,7 +9,7 @@ import { hashKey } from '../keys/key-format.ts';
  * Short-lived secrets that work once. Counters table: `<kind>#<hash> / META` is the content that the secret stands for.
  * The secret itself is not stored.
  */
-type Kind = 'SIGNINCODE' | 'CLIREQUEST' | 'CLITOKEN' | 'OIDCSTATE';
+type Kind = 'SIGNINCODE' | 'CLIREQUEST' | 'CLITOKEN' | 'OIDCSTATE' | 'CLIENTREQUEST' | 'CONNECTSTATE';
 type Content = { readonly [member: string]: Json | undefined };
 
 const itemKey = (kind: Kind, secret: string) => ({ pk: `${kind}#${hashKey(secret)}`, sk: 'META' });

@@ -50,6 +50,7 @@ export function workspaceFrom(item: { readonly [member: string]: Json | undefine
     ...(item.plan !== undefined && { plan: item.plan as PlanName }),
     ...(item.timezone !== undefined && { timezone: item.timezone as string }),
     ...(item.budgets === true && { budgets: true }),
+    ...(item.telemetry === true && { telemetry: true }),
     ...(typeof item.destinations === 'string' && { destinations: item.destinations as AnnouncedRuns }),
     ...(item.trace_content !== undefined && { traceContent: item.trace_content as TraceContentSetting }),
     ...(item.approvers !== undefined && { approvers: item.approvers as Approvers }),
@@ -115,7 +116,7 @@ export async function updateWorkspace(
   {
     traceContent,
     ...changes
-  }: Partial<Pick<Workspace, 'plan' | 'name' | 'timezone' | 'budgets' | 'traceContent' | 'approvers'>> & {
+  }: Partial<Pick<Workspace, 'plan' | 'name' | 'timezone' | 'budgets' | 'telemetry' | 'traceContent' | 'approvers'>> & {
     readonly destinations?: AnnouncedRuns | false;
   },
 ): Promise<Workspace | undefined> {
@@ -187,6 +188,7 @@ export const workspaceMembers = ({
   timezone,
   budgets,
   destinations,
+  telemetry,
   traceContent,
   approvers,
   move,
@@ -200,6 +202,7 @@ export const workspaceMembers = ({
   ...(timezone !== undefined && { timezone }),
   ...(budgets && { budgets }),
   ...(destinations && { destinations }),
+  ...(telemetry && { telemetry }),
   ...(traceContent !== undefined && { trace_content: traceContent }),
   ...(approvers !== undefined && { approvers }),
   ...(move !== undefined && { move: { ...move } }),

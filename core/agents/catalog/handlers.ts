@@ -1,6 +1,7 @@
 import type * as z from 'zod';
 import type { Handlers } from '#core/http/route.ts';
-import { fullNameOf } from '#core/manifest/references.ts';
+import { engineTraits } from '#core/manifest/engines.ts';
+import { fullNameOf, versionName } from '#core/manifest/references.ts';
 import type { AgentVersion } from '#core/manifest/version.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { findDownloadable, findPublic } from '../access.ts';
@@ -18,7 +19,7 @@ const TYPE_WORDS: ReadonlyMap<string, readonly string[]> = new Map([
 ]);
 
 export const catalogHandlers = (
-  deps: Pick<Deps, 'main' | 'blobs' | 'clock' | 'ids'>,
+  deps: Pick<Deps, 'main' | 'blobs' | 'clock' | 'ids' | 'config'>,
 ): Handlers<typeof catalogRoutes> => {
   return {
     async listPublicAgents({ query }) {
@@ -38,6 +39,7 @@ export const catalogHandlers = (
       const version = await findPublic(deps, params);
       return {
         status: 200,
+        headers: linkOf(deps, version),
         bodyOf: version,
         get body() {
           return publicView(version);
@@ -50,6 +52,15 @@ export const catalogHandlers = (
     },
   };
 };
+
+/** The header that leads to the OpenAPI document of an agent that is called (RFC 8631). */
+function linkOf({ config }: Pick<Deps, 'config'>, version: AgentVersion): Record<string, string> {
+  const { run_mode } = version.definition;
+  if (!engineTraits(version).isRun || run_mode === 'always_on') return {};
+  const { baseUrl = '', callUrl = baseUrl } = config;
+  const address = `${callUrl}/${fullNameOf(version)}/${versionName(version.version)}/openapi.json`;
+  return { link: `<${address}>; rel="service-desc"; type="application/json"` };
+}
 
 function matcherOf(query: z.output<typeof catalogQuery>): (version: AgentVersion) => boolean {
   const tags =

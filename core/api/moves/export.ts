@@ -16,6 +16,7 @@ import { SIGNING_NAME } from '#core/outbound/signing.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Item } from '#core/ports/table.ts';
 import { signingVaultOf } from '#core/ports/vault.ts';
+import { HEADERS_SECRET } from '#core/runs/telemetry/store.ts';
 import type { Service } from '#core/services/service.ts';
 import type { Archive, Manifest } from './archive.ts';
 import type { MoveDeps } from './freeze.ts';
@@ -71,7 +72,7 @@ async function recordOf(deps: MoveDeps, workspaceId: string, { table, kind, item
   if (kind.fate === 'drop') return undefined;
   if (kind.fate === 'reseal') {
     const key = await deps.vault.openDataKey(workspaceId, item.sealed_key as string);
-    return { is: 'order', item, key: Buffer.from(key).toString('base64') } as const;
+    return { is: 'order', table, item, key: Buffer.from(key).toString('base64') } as const;
   }
   return { is: 'item', table, item: movedItem(kind.pk, item) } as const;
 }
@@ -187,7 +188,7 @@ async function* secretsOf({ main, vault }: MoveDeps, workspaceId: string): Async
   const names = [...(await secretNamesOf({ main }, workspaceId))];
   const values = {
     secrets: await vault.read(workspaceId, names),
-    signing: await vault.read(signingVaultOf(workspaceId), [SIGNING_NAME]),
+    signing: await vault.read(signingVaultOf(workspaceId), [SIGNING_NAME, HEADERS_SECRET]),
   };
   for (const [place, found] of Object.entries(values)) {
     for (const [name, value] of Object.entries(found)) {

@@ -14,6 +14,7 @@ import { SIGNING_NAME } from '#core/outbound/signing.ts';
 import { retryOnConflict } from '#core/ports/retry-on-conflict.ts';
 import { exists, type Key } from '#core/ports/table.ts';
 import { signingVaultOf } from '#core/ports/vault.ts';
+import { HEADERS_SECRET } from '#core/runs/telemetry/store.ts';
 import type { MoveDeps } from './freeze.ts';
 import { type OwnItem, ownBlobPrefixes, ownItems } from './own-items.ts';
 
@@ -96,7 +97,7 @@ function heldBlob({ kind, item }: OwnItem): string | undefined {
 
 async function removeSecrets({ main, vault }: MoveDeps, workspaceId: string): Promise<void> {
   for (const name of await secretNamesOf({ main }, workspaceId)) await vault.remove(workspaceId, name);
-  await vault.remove(signingVaultOf(workspaceId), SIGNING_NAME);
+  for (const name of [SIGNING_NAME, HEADERS_SECRET]) await vault.remove(signingVaultOf(workspaceId), name);
 }
 
 /** Removes memberships, keys of this workspace, and users without another one. */

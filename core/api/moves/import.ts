@@ -150,7 +150,10 @@ async function importRecord(doing: Import, record: MoveRecord): Promise<void> {
       return;
     case 'order': {
       const key = Buffer.from(record.key, 'base64');
-      return put(doing, 'runs', { ...record.item, sealed_key: await deps.vault.sealDataKey(workspace.id, key) });
+      return put(doing, record.table ?? 'runs', {
+        ...record.item,
+        sealed_key: await deps.vault.sealDataKey(workspace.id, key),
+      });
     }
     case 'person':
       return importPerson(doing, record);

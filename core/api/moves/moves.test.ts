@@ -477,7 +477,7 @@ test('forgetting leaves a signpost in the old cell, and nothing else', async () 
   await forgetWorkspace(old, ada.workspaceId);
   const left = [...(await itemsOf(old, ada.workspaceId)).keys()];
   expect(left.sort()).toEqual([`main SLUG#ada META`, `main WS#${ada.workspaceId} META`]);
-  for (const prefix of ['runs', 'journals', 'storage']) {
+  for (const prefix of ['runs', 'journals', 'sessions', 'storage']) {
     expect(await Array.fromAsync(old.blobs.list(`${prefix}/${ada.workspaceId}/`))).toEqual([]);
   }
   expect(await old.vault.read(ada.workspaceId, ['ANTHROPIC_API_KEY'])).toEqual({});

@@ -8,7 +8,7 @@ export type TableDeps = Pick<Deps, 'main' | 'runs' | 'counters'> & { readonly sc
 
 /** Beginnings of the keys of blobs that contain the id of a workspace. */
 export const ownBlobPrefixes = (workspaceId: string): string[] =>
-  ['runs', 'journals', 'storage'].map((first) => `${first}/${workspaceId}/`);
+  ['runs', 'journals', 'sessions', 'storage'].map((first) => `${first}/${workspaceId}/`);
 
 /** An item of a workspace. */
 export interface OwnItem {

@@ -20,8 +20,8 @@ export interface PersonRecord {
 /** A part of an export. */
 export type MoveRecord =
   | { readonly is: 'item'; readonly table: TableName; readonly item: Item }
-  /** `key` is the data key in the item, in base64. */
-  | { readonly is: 'order'; readonly item: Item; readonly key: string }
+  /** `key` is the data key in the item, in base64. @default table - `runs` */
+  | { readonly is: 'order'; readonly table?: TableName; readonly item: Item; readonly key: string }
   | PersonRecord
   | { readonly is: 'secret'; readonly vault: 'secrets' | 'signing'; readonly name: string; readonly value: string }
   /** A blob, in a file of the archive, and the number of versions or workspaces that hold it. */

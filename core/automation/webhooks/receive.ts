@@ -2,6 +2,7 @@ import { refuseMoving } from '#core/accounts/workspaces/moving.ts';
 import { PlatformError } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
 import { MAX_CALL_MS } from '#core/base/time-limits.ts';
+import { callerTrace } from '#core/execution/calls/caller-trace.ts';
 import { idempotent } from '#core/execution/idempotency/idempotent.ts';
 import type { KeptAnswer } from '#core/execution/idempotency/stored-answer.ts';
 import { mergeInput } from '#core/execution/input/payload.ts';
@@ -52,7 +53,9 @@ export async function receiveWebhook(deps: Deps, call: WebhookCall): Promise<Web
     check(schedule);
     const input = mergeInput(schedule.input, payload);
     const mayBePrevented = key !== undefined;
-    const answer = await runNow(deps, schedule, { runId, source: 'webhook', input, item, mayBePrevented, check });
+    const trace = await callerTrace(request.headers);
+    const begin = { runId, source: 'webhook', input, item, mayBePrevented, check, ...trace } as const;
+    const answer = await runNow(deps, schedule, begin);
     if (answer === undefined) throw unknownWebhook();
     return answer;
   };

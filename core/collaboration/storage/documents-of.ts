@@ -1,7 +1,7 @@
+import { DocumentStore } from '#core/accounts/documents/store.ts';
 import { checkScope, mayUse } from '#core/accounts/grants/rights.ts';
 import type { Caller } from '#core/base/caller.ts';
 import type { Deps } from '#core/ports/deps.ts';
-import { DocumentStore } from './store.ts';
 
 /**
  * Returns the documents that a request may use: those of the workspace or, for the run of a foreign agent without the

@@ -1,3 +1,4 @@
+import { type Document, DocumentStore, type DocumentWrite } from '#core/accounts/documents/store.ts';
 import type { Caller } from '#core/base/caller.ts';
 import { PlatformError } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
@@ -8,7 +9,6 @@ import type { Handlers, Incoming } from '#core/http/route.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { documentsOf } from './documents-of.ts';
 import type { storageRoutes } from './routes.ts';
-import { type Document, DocumentStore, type DocumentWrite } from './store.ts';
 import { documentView } from './view.ts';
 
 type StorageDeps = Pick<Deps, 'main' | 'blobs' | 'clock' | 'ids' | 'log' | 'config'>;

@@ -1,6 +1,6 @@
 import type * as z from 'zod';
+import type { Document } from '#core/accounts/documents/store.ts';
 import type { documentSchema } from './routes.ts';
-import type { Document } from './store.ts';
 
 export const documentView = ({
   sizeBytes,

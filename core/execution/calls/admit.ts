@@ -1,7 +1,7 @@
 import { admit } from '#core/accounts/limits/admission.ts';
 import type { RateLimit } from '#core/accounts/limits/rate-limit.ts';
 import { checkStays, checkStillStays, type Use } from '#core/accounts/workspaces/moving.ts';
-import { PlatformError } from '#core/base/errors.ts';
+import { isPlatformError, PlatformError } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
 import { takeBudgetPlace } from '#core/billing/budgets/admission.ts';
 import { type Payment, payFor, priceFor } from '#core/billing/credits/payment.ts';
@@ -49,7 +49,7 @@ export async function admitCall(
   }: { readonly turn?: () => Promise<void>; readonly beginJournal?: BeginJournal | undefined } = {},
 ): Promise<Admitted> {
   const places = await takePlaces(deps, call);
-  const { record, payment, releasePlaces } = places;
+  const { payment, releasePlaces } = places;
   const keep = async () => {
     if (turn !== undefined) {
       await turn();
@@ -68,14 +68,27 @@ export async function admitCall(
     throw error;
   });
   try {
-    await new RunStore(deps, call.workspace.id).start(record, { hasLease: call.lineage.parentRunId === undefined });
+    return { ...places, ...kept, record: await startRun(deps, call, places.record) };
   } catch (error) {
     // The record may have been written despite the error. The lease then leads the sweep to it. A durable run must not be
     // taken up either: its caller gets the error, and its price back.
-    await Promise.all([payment.end(false), kept.forget()]);
+    const isRefused = call.session !== undefined && isPlatformError(error);
+    await Promise.all([payment.end(false), kept.forget(), isRefused && releasePlaces()]);
     throw error;
   }
-  return { ...places, ...kept };
+}
+
+/** Records a run, in the next turn of its session if it has one. */
+async function startRun(deps: Deps, call: PreparedCall, record: NewRun): Promise<NewRun> {
+  const runs = new RunStore(deps, call.workspace.id);
+  const options = { hasLease: call.lineage.parentRunId === undefined };
+  if (call.session === undefined) {
+    await runs.start(record, options);
+    return record;
+  }
+  // Loaded lazily: few calls belong to a session, and smaller functions start faster.
+  const { inNextTurn } = await import('../sessions/begin-turn.ts');
+  return inNextTurn(deps, call, record, (run) => runs.start(run, options));
 }
 
 /** Sub-calls of runs that have begun go on while a workspace waits for these to end. */
@@ -159,11 +172,14 @@ export function recordOf(call: PreparedCall): NewRun {
     replayOf: call.replayOf,
     branch: call.branch,
     tenantId: call.tenantId,
+    keyHash: call.keyHash,
     scheduleId: call.scheduleId,
     scheduled: call.scheduled,
     webhookUrl: call.webhookUrl,
     ...(isDurable(call) && { isDurable: true }),
     ...(isAnnounced(call) && { isAnnounced: true }),
+    trace: call.tracing?.stored,
+    ...(call.workspace.telemetry && { isExported: true }),
     context: call.issued?.context as unknown as Json | undefined,
     ...(policy && { retries: firstTry(policy, call.receivedAt) }),
     queueId: call.turn?.concurrency?.queueId,
@@ -172,7 +188,9 @@ export function recordOf(call: PreparedCall): NewRun {
 }
 
 /** Whether the end of the run is posted anywhere, as far as is known when it begins. */
-const isAnnounced = ({ workspace: { destinations }, lineage, webhookUrl }: PreparedCall): boolean =>
+const isAnnounced = ({ workspace: { destinations }, lineage, webhookUrl, triggerSource }: PreparedCall): boolean =>
   webhookUrl !== undefined ||
+  // Its client may ask for it at any time until then.
+  triggerSource === 'a2a' ||
   destinations === 'all' ||
   (destinations === 'top_level' && lineage.parentRunId === undefined);

@@ -5,6 +5,7 @@ import type { Outgoing } from '#core/http/route.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { fingerprintOf } from '../idempotency/fingerprint.ts';
 import { idempotent, type Keep, type KeyedCall } from '../idempotency/idempotent.ts';
+import { keyHash } from '../idempotency/key-store.ts';
 import type { KeptAnswer } from '../idempotency/stored-answer.ts';
 import {
   type AnswerableRequest,
@@ -37,7 +38,8 @@ export async function answerCall(deps: Deps, incoming: AnswerableRequest, call: 
 }
 
 /** Makes the call unless it was made with this key before; in that case sends the earlier answer again. */
-async function answerOnce(deps: Deps, incoming: AnswerableRequest, call: Call, key: string): Promise<Answer> {
+async function answerOnce(deps: Deps, incoming: AnswerableRequest, given: Call, key: string): Promise<Answer> {
+  const call = given.session === undefined ? given : { ...given, keyHash: keyHash(key) };
   const keyed = {
     workspaceId: call.workspace.id,
     key,
@@ -63,36 +65,73 @@ const onceLater = (deps: Deps, call: LaterCall): Pick<KeyedCall, 'answerAtOnce' 
 
 /** Makes the call. `keep` stores the answer for retries. */
 async function makeCall(deps: Deps, incoming: AnswerableRequest, call: Call, keep?: Keep): Promise<Answer> {
-  const { responseHeaders } = incoming;
-  const name = (): void => {
-    responseHeaders['x-run-id'] = call.runId;
-    responseHeaders['x-platform-run-id'] = call.runId;
-  };
   if (isLater(call)) {
     // Loaded lazily: few calls begin later, and smaller functions start faster.
     const { queueCall } = await import('../durable/queue-call.ts');
     await charged(deps, incoming, call, () => queueCall(deps, call));
-    name();
+    nameRun(incoming, call);
     return answerWithAddress(queued(call), keep);
   }
-  const started = await charged(deps, incoming, call, () => startCall(deps, call));
-  name();
-  if (started.rateLimit) Object.assign(responseHeaders, rateLimitHeaders(started.rateLimit));
+  if (call.session?.busy === 'steer') {
+    const runId = await steeredRun(deps, incoming, call);
+    if (runId !== undefined) return answerSteered(deps, incoming, { ...call, runId }, keep);
+  }
+  const started = await beginCall(deps, incoming, call);
   if (wantsNoWait(incoming.headers)) return answerAtOnce(deps, call, started, keep);
-  if (wantsEvents(incoming)) return (await eventAnswer()).answerWithEvents(deps, incoming, call, { started, keep });
-  return answerAtEnd(deps, incoming, call, { started, keep });
+  return answerStarted(deps, incoming, call, { started, keep });
+}
+
+/** Returns the run that takes the message of a call while it works; `undefined` if none does. */
+async function steeredRun(deps: Deps, incoming: AnswerableRequest, call: Call): Promise<string | undefined> {
+  // Loaded lazily: few sessions steer, and smaller functions start faster.
+  const { steer } = await import('../sessions/steer.ts');
+  return charged(deps, incoming, call, () => steer(deps, call));
+}
+
+/** Answers a call whose message a run has taken that another call began. */
+async function answerSteered(deps: Deps, incoming: AnswerableRequest, call: Call, keep?: Keep): Promise<Answer> {
+  nameRun(incoming, call);
+  if (wantsNoWait(incoming.headers)) return answerWithAddress(acceptance(call), keep);
+  const { followRun } = await import('../sessions/follow-run.ts');
+  return answerStarted(deps, incoming, call, { started: followRun(deps, call), keep });
+}
+
+async function answerStarted(
+  deps: Deps,
+  incoming: AnswerableRequest,
+  call: Call,
+  outcome: { readonly started: StartedCall; readonly keep?: Keep | undefined },
+): Promise<Answer> {
+  if (wantsEvents(incoming)) return (await eventAnswer()).answerWithEvents(deps, incoming, call, outcome);
+  return answerAtEnd(deps, incoming, call, outcome);
+}
+
+/** Begins a call's run, and tells its id and the plan's remaining calls in headers. Throws what {@link startCall} throws. */
+export async function beginCall(deps: Deps, incoming: BegunRequest, call: Call): Promise<StartedCall> {
+  const started = await charged(deps, incoming, call, () => startCall(deps, call));
+  nameRun(incoming, call);
+  if (started.rateLimit) Object.assign(incoming.responseHeaders, rateLimitHeaders(started.rateLimit));
+  return started;
+}
+
+type BegunRequest = Pick<AnswerableRequest, 'caller' | 'responseHeaders'>;
+
+function nameRun({ responseHeaders }: BegunRequest, { runId }: Call): void {
+  responseHeaders['x-run-id'] = runId;
+  responseHeaders['x-platform-run-id'] = runId;
 }
 
 /**
  * Charges a rejected call to the caller's workspace as well, if it acts in another one whose time budget may be used
  * up.
  */
-const charged = <T>(deps: Deps, { caller }: AnswerableRequest, call: Call, work: () => Promise<T>): Promise<T> =>
+const charged = <T>(deps: Deps, { caller }: BegunRequest, call: Call, work: () => Promise<T>): Promise<T> =>
   caller === undefined || caller.workspace.id === call.workspace.id
     ? work()
     : chargeIfRejected(deps, caller.workspace, work);
 
-const wantsEvents = ({ headers }: AnswerableRequest): boolean => /\btext\/event-stream\b/i.test(headers.accept ?? '');
+export const wantsEvents = ({ headers }: Pick<AnswerableRequest, 'headers'>): boolean =>
+  /\btext\/event-stream\b/i.test(headers.accept ?? '');
 
 async function answerAtOnce(deps: Deps, call: Call, started: StartedCall, keep?: Keep): Promise<Answer> {
   if (started.heldBy !== undefined) return answerWithAddress(held(call, started.heldBy), keep);
@@ -118,7 +157,7 @@ async function answerAtEnd(
   deps: Deps,
   incoming: AnswerableRequest,
   call: Call,
-  { started, keep }: { readonly started: StartedCall; readonly keep?: Keep },
+  { started, keep }: { readonly started: StartedCall; readonly keep?: Keep | undefined },
 ): Promise<Answer> {
   // Independent of the request's signal: the call outlives the client's connection, and a stopping host waits for it.
   const work = started.finish();

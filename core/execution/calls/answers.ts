@@ -23,7 +23,7 @@ export interface AnswerableRequest
 export function resultBody(
   deps: Pick<Deps, 'clock'>,
   { query, requestUuid, receivedAt }: Pick<AnswerableRequest, 'query' | 'requestUuid' | 'receivedAt'>,
-  { agent }: Call,
+  { agent, session }: Call,
   { data, warnings, executionMs, usage, stdout, stderr }: CallAnswer,
 ) {
   return {
@@ -33,6 +33,7 @@ export function resultBody(
       request_id: requestIdOf(requestUuid),
       processing_time_ms: deps.clock.now() - receivedAt,
       version: versionName(agent.version),
+      ...(session && { session_id: session.id }),
       execution_time_ms: executionMs,
       ...(usage && { usage }),
       ...(query.verbose && { stdout, stderr }),
@@ -41,7 +42,7 @@ export function resultBody(
 }
 
 /** Builds the answer to `Prefer: respond-async` (RFC 7240): the run continues, and its record will show its end. */
-export function acceptance({ agent, workspace, runId }: Call) {
+export function acceptance({ agent, workspace, runId, session }: Call) {
   const url = `/workspaces/${workspace.id}/runs/${runId}`;
   return {
     status: 202 as const,
@@ -49,7 +50,11 @@ export function acceptance({ agent, workspace, runId }: Call) {
       run_id: runId,
       status: 'running' as const,
       url,
-      metadata: { request_id: requestIdOf(runId), version: versionName(agent.version) },
+      metadata: {
+        request_id: requestIdOf(runId),
+        version: versionName(agent.version),
+        ...(session && { session_id: session.id }),
+      },
     },
     headers: { location: url, 'preference-applied': 'respond-async' },
   };

@@ -103,12 +103,12 @@ function heldUntil({ agent, receivedAt }: PreparedCall): number {
 /** Begins the event stream of a run, after `past` events of other processes, if there were any. */
 export const liveEventsOf = (
   deps: Deps,
-  { runId, workspace, agent, receivedAt: startedAt, mask }: PreparedCall,
+  { runId, workspace, agent, receivedAt: startedAt, mask, isFollowed = false }: PreparedCall,
   past?: number,
 ): LiveEvents => {
   // They are all that is known of a run that waits.
   const waitMs = mayWait(agent.definition) ? MAX_WAIT_SECONDS * 1000 : 0;
-  return new LiveEvents(deps, { workspaceId: workspace.id, runId, startedAt, waitMs }, mask, past);
+  return new LiveEvents(deps, { workspaceId: workspace.id, runId, startedAt, waitMs, isFollowed }, mask, past);
 };
 
 interface RunOptions {
@@ -146,7 +146,7 @@ async function runToEnd(
   const attempt = record.retries && attemptOf(record.retries);
   const trace = new Trace(deps.clock, live.add, await contentsOf(prepared), past);
   const shown = new ShownOutput();
-  const result = await runAgent(deps, prepared, { trace, live, shown, emit, durable, attempt });
+  const result = await runAgent(deps, prepared, { trace, live, shown, emit, durable, attempt, turn: record.session });
   const { continues } = result;
   trace.end({ isInterrupted: continues !== undefined && continues.until === undefined });
   await live.end({ isOver: continues === undefined });

@@ -20,7 +20,7 @@ export function answerWithEvents(
   deps: Deps,
   incoming: AnswerableRequest,
   call: Call,
-  { started, keep }: { readonly started: StartedCall; readonly keep?: Keep },
+  { started, keep }: { readonly started: StartedCall; readonly keep?: Keep | undefined },
 ) {
   const progress = new ProgressStream(deps);
   const finish = async (): Promise<void> => {

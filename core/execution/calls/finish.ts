@@ -172,6 +172,8 @@ const endOf = (
   stdout: result.stdout,
   stderr: result.stderr,
   exitCode: result.exitCode,
+  ...(result.said !== undefined && { said: result.said }),
+  ...(result.state && { state: result.state }),
   executionMs: result.executionMs,
   ...spentMembers(result),
 });

@@ -5,12 +5,17 @@ import { lazy } from '#core/base/lazy.ts';
 import type { Handlers, Incoming } from '#core/http/route.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import type { BranchRequest } from '../durable/branch.ts';
+import type { sessionMessageRoutes } from '../sessions/messages/routes.ts';
 import { answerCall } from './answer-call.ts';
 import { finishInBackground } from './call.ts';
 import { readCall } from './read-call.ts';
 import type { callRoutes } from './routes.ts';
 
+/** Loaded lazily: few calls belong to a session, and smaller functions start faster. */
+const sessions = lazy(() => import('../sessions/send-message.ts'));
 const replay = lazy(() => import('./replay.ts'));
+
+type CallRoutes = readonly [...typeof callRoutes, ...typeof sessionMessageRoutes];
 
 type ReplayBody = Incoming<Extract<(typeof callRoutes)[number], { operationId: 'replayRun' }>>['body'];
 
@@ -39,7 +44,9 @@ function branchOf({ from_turn: fromTurn, input, ...changes }: ReplayBody): Branc
   return { fromTurn, message, toolResults: tool_results, model };
 }
 
-export const callHandlers = (deps: Deps): Handlers<typeof callRoutes> => ({
+export const callHandlers = (deps: Deps): Handlers<CallRoutes> => ({
+  sendSessionMessage: async (incoming) => (await sessions()).sendSessionMessage(deps, incoming),
+
   async callAgent(incoming) {
     const call = await chargeIfRejected(deps, incoming.caller.workspace, () => readCall(deps, incoming));
     return answerCall(deps, incoming, call);

@@ -1,8 +1,10 @@
 import { listServed } from '#core/agents/service-endpoints.ts';
+import type { ForeignAgent } from '#core/base/caller.ts';
 import { PlatformError } from '#core/base/errors.ts';
 import { planOf } from '#core/base/plans.ts';
 import type { CallTrigger } from '#core/base/run-kinds.ts';
 import { MAX_CALL_MS } from '#core/base/time-limits.ts';
+import type { TraceContext } from '#core/base/trace-context.ts';
 import type { Workspace } from '#core/base/workspace.ts';
 import { engineTraits } from '#core/manifest/engines.ts';
 import { withDefaults } from '#core/manifest/json-schema/schema-defaults.ts';
@@ -15,6 +17,7 @@ import type { ModelFile } from '#core/models/file-limits.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import type { SecretMask } from '#core/runs/masking/masking.ts';
 import type { Branch, ScheduledMoment } from '#core/runs/run.ts';
+import type { TurnContent } from '#core/runs/sessions/session.ts';
 import { checkEgress } from '../egress.ts';
 import type { Warning } from '../engines/engine.ts';
 import { checkPlaceholders } from '../engines/prompt.ts';
@@ -23,11 +26,20 @@ import { checkModelInput } from '../input/model-input.ts';
 import type { PromptFiles } from '../input/prompt-input.ts';
 import { withMoment } from '../input/scheduled-input.ts';
 import type { TurnOfCall } from '../queues/turn.ts';
+import type { SessionOfCall } from '../sessions/join.ts';
 import type { Skill, SkillHeaders } from '../skills/skills.ts';
 import { foreignAgents, type Lineage } from '../sub-calls/lineage.ts';
 import { type IssuedContext, newContext } from '../sub-calls/run-context.ts';
+import type { SearchKey } from '../web/search.ts';
 import { checkInput } from './schema-checks.ts';
 import { declaredSecrets, maskFor } from './secrets.ts';
+import type { Tracing } from './tracing.ts';
+
+/** The oldest first, and number of turns before these that are left out. */
+export interface SaidBefore {
+  readonly turns: readonly TurnContent[];
+  readonly leftOut: number;
+}
 
 /** A call of a version that the caller may call (see `target.ts`). */
 export interface Call {
@@ -52,8 +64,23 @@ export interface Call {
   readonly runAt?: number;
   /** Whether no client waits for its end: the run may then use a cheaper sandbox that opens later. */
   readonly isUnattended?: boolean;
+  /**
+   * Whether its caller may come back to its stream: all that it shows is then kept as events of the run, text included,
+   * whichever process works on the run and however short it is. @default false
+   */
+  readonly isFollowed?: boolean;
   readonly lineage: Lineage;
+  /** Span of the caller, if it takes part in tracing. It never decides on anything: the caller chooses it. */
+  readonly trace?: TraceContext;
   readonly tenantId?: string;
+  /** User who sent the call, whose own connections the run may use. @default - no user did */
+  readonly userId?: string;
+  /** The session that it continues. @default - none */
+  readonly session?: SessionOfCall;
+  /** What was said before, for a call without a session whose caller keeps it. @default - nothing */
+  readonly earlier?: SaidBefore;
+  /** Hash of the `Idempotency-Key` of a message, so that its kept answer can be erased with its session. */
+  readonly keyHash?: string;
   readonly skillHeaders: SkillHeaders;
   /** Context of a run whose program has it already. @default - a new one */
   readonly issued?: IssuedContext;
@@ -96,11 +123,15 @@ export interface PreparedCall extends Omit<Call, 'issued'> {
   readonly inputWarnings: readonly Warning[];
   readonly skills: readonly Skill[];
   readonly secrets: Readonly<Record<string, string>>;
+  /** Key for searches of the web, of a loop that names the tool. */
+  readonly search?: SearchKey;
   /** Empty for programs, which call models themselves. */
   readonly models: readonly ModelChoice[];
   /** Absent for prompts, which have no sandbox and cannot call agents. */
   readonly issued: IssuedContext | undefined;
   readonly mask: SecretMask;
+  /** Absent if neither the caller nor the workspace takes part in tracing. */
+  readonly tracing?: Tracing;
   /** The rules that say when the run may begin. @default - at once */
   readonly turn?: TurnOfCall;
 }
@@ -130,14 +161,22 @@ export async function prepareCall(deps: Deps, call: Call): Promise<PreparedCall>
   if (engine.hasPlaceholders) checkPlaceholders(agent.definition.prompt ?? '', document);
   const foreign = foreignAgents(agent, workspace, lineage);
   await checkEgress(deps, agent, { workspace, foreign });
-  const declared = await declaredSecrets(deps, agent, { workspaceId: workspace.id, foreign });
+  const userId = lineage.userId ?? call.userId;
+  const declared = await declaredSecrets(deps, agent, { workspaceId: workspace.id, foreign, userId });
   const secrets = { ...call.service?.secrets, ...declared };
+  const search = await searchFor(deps, call, foreign);
   const models = await withFiles(deps, await modelsFor(deps, call), promptFiles?.files ?? []);
+  const tracing = await tracingFor(call);
   const issued = engine.hasSandbox
-    ? (call.issued ?? newContext(deps, { agent, runId, workspace, lineage }))
+    ? (call.issued ??
+      newContext(deps, {
+        ...{ agent, runId, workspace, lineage, userId },
+        tenantId: call.tenantId,
+        trace: tracing.tracing?.own,
+      }))
     : undefined;
   const mask = maskFor({
-    ...{ secrets, credentials: input.llmCredentials, models, serviceKey: issued?.serviceKey },
+    ...{ secrets, credentials: input.llmCredentials, models, serviceKey: issued?.serviceKey, search },
     isDurable: isDurable(call),
   });
   const prepared = {
@@ -149,10 +188,18 @@ export async function prepareCall(deps: Deps, call: Call): Promise<PreparedCall>
     inputWarnings,
     skills,
     secrets,
+    ...(search && { search }),
     models,
     issued,
   };
-  return { ...prepared, mask, ...(await turnFor({ ...call, document, mask })) };
+  return { ...prepared, mask, ...tracing, ...(await turnFor({ ...call, document, mask })) };
+}
+
+/** Loaded lazily: few callers and workspaces take part in tracing. */
+async function tracingFor(call: Call): Promise<Pick<PreparedCall, 'tracing'>> {
+  if (call.trace === undefined && !call.workspace.telemetry) return {};
+  const { tracingOf } = await import('./tracing.ts');
+  return { tracing: tracingOf(call) };
 }
 
 /** Loaded lazily: few agents have such rules, and smaller functions start faster. */
@@ -162,6 +209,17 @@ async function turnFor(call: Call & Pick<PreparedCall, 'document' | 'mask'>): Pr
   if (QUEUE_RULES.every((rule) => rules[rule] === undefined)) return {};
   const { turnOf } = await import('../queues/turn.ts');
   return { turn: turnOf(call, rules) };
+}
+
+/** Loaded lazily: few loops search, and smaller functions start faster. */
+async function searchFor(
+  deps: Deps,
+  { agent, workspace }: Call,
+  foreign: readonly ForeignAgent[],
+): Promise<SearchKey | undefined> {
+  if (!agent.definition.loop?.tools?.includes('web_search')) return undefined;
+  const { searchKeyOf } = await import('../web/search-key.ts');
+  return searchKeyOf(deps, { workspaceId: workspace.id, foreign });
 }
 
 async function skillsOf(deps: Deps, { agent, workspace, lineage, skillHeaders: headers }: Call): Promise<Skill[]> {

@@ -1,4 +1,4 @@
-import type { AgentCaller } from '#core/base/caller.ts';
+import { type AgentCaller, callingUser } from '#core/base/caller.ts';
 import { PlatformError } from '#core/base/errors.ts';
 import { MAX_DELAY_SECONDS } from '#core/base/time-limits.ts';
 import type { Incoming } from '#core/http/route.ts';
@@ -11,6 +11,7 @@ import { RunStore } from '#core/runs/store.ts';
 import { readCallInput } from '../input/read-input.ts';
 import { topOfChain } from '../sub-calls/lineage.ts';
 import { checkSubCall } from '../sub-calls/sub-call.ts';
+import { callerTrace } from './caller-trace.ts';
 import { type Call, givesFilesToModel } from './prepare.ts';
 import type { callRoutes } from './routes.ts';
 import { checkDeprecation, findTarget } from './target.ts';
@@ -35,38 +36,81 @@ export async function readCall(deps: Deps, incoming: CallRequest): Promise<Call>
   const given = await readCallInput(deps, caller.workspace.id, request);
   // Loaded lazily: few prompts have files.
   const input = givesFilesToModel(agent, given) ? (await import('../input/prompt-input.ts')).forPrompt(given) : given;
+  const name = headers['x-platform-session'];
+  const tenantId = caller.agent && isTop ? await tenantOf(deps, caller.agent) : headers['x-platform-tenant'];
   return {
     agent,
     endpoint: params.endpoint,
     input,
     workspace,
     runId: incoming.requestUuid,
-    triggerSource: triggerSourceOf(incoming),
-    // A run always waits for its sub-calls, even asynchronous ones.
-    isUnattended: wantsNoWait(headers) && isTop,
     receivedAt: incoming.receivedAt,
     lineage,
-    tenantId: caller.agent && isTop ? await tenantOf(deps, caller.agent) : headers['x-platform-tenant'],
-    ...webhookOf(deps, incoming),
-    ...priorityOf(incoming, isTop),
+    tenantId,
+    ...(name !== undefined &&
+      (await sessionFor(deps, incoming, { name, agent, workspace, tenantId, isLater: later.runAt !== undefined }))),
+    ...callOptions(deps, incoming, isTop),
+    ...(await callerTrace(request.headers, isTop ? undefined : caller.agent)),
     ...later,
-    skillHeaders: {
-      skills: headers['x-platform-skills'],
-      skillsOnly: headers['x-platform-skills-only'],
-      noSkills: headers['x-platform-no-skills'],
-    },
-    wantedDeadline: headers['x-platform-deadline-ms'],
   };
 }
+
+type WithOptions = Pick<CallRequest, 'caller'> & {
+  readonly headers: Omit<CallRequest['headers'], 'x-platform-session'>;
+};
+
+/** Reads what the headers of a call say about its run. Throws INVALID_INPUT. */
+export const callOptions = (deps: Pick<Deps, 'config'>, incoming: WithOptions, isTop = true) => ({
+  triggerSource: triggerSourceOf(incoming),
+  ...callingUser(incoming.caller),
+  // A run always waits for its sub-calls, even asynchronous ones.
+  isUnattended: wantsNoWait(incoming.headers) && isTop,
+  ...webhookOf(deps, incoming),
+  ...priorityOf(incoming, isTop),
+  skillHeaders: {
+    skills: incoming.headers['x-platform-skills'],
+    skillsOnly: incoming.headers['x-platform-skills-only'],
+    noSkills: incoming.headers['x-platform-no-skills'],
+  },
+  wantedDeadline: incoming.headers['x-platform-deadline-ms'],
+});
 
 /** Returns the tenant of a calling run. Its later runs have the same one, whatever its program sends. */
 async function tenantOf(deps: Deps, caller: AgentCaller): Promise<string | undefined> {
   if (caller.kind !== 'run') return undefined;
+  if (caller.context.tenantId !== undefined) return caller.context.tenantId;
   return (await new RunStore(deps, caller.workspace.id).find(caller.runId))?.tenantId ?? undefined;
 }
 
+/** Finds the session that a call names. Throws what `joinSession` throws. */
+async function sessionFor(
+  deps: Deps,
+  { responseHeaders }: Pick<CallRequest, 'responseHeaders'>,
+  {
+    isLater,
+    ...joining
+  }: Pick<Call, 'agent' | 'workspace'> & {
+    readonly name: string;
+    readonly tenantId: string | undefined;
+    readonly isLater: boolean;
+  },
+): Promise<Pick<Call, 'session'>> {
+  if (isLater) {
+    throw new PlatformError(
+      'INVALID_INPUT',
+      'headers.x-platform-session: cannot be combined with a time at which the call begins.',
+      { hint: 'Send the message when it is due, or leave out x-platform-run-at and x-platform-delay-seconds.' },
+    );
+  }
+  // Loaded lazily: few calls belong to a session, and smaller functions start faster.
+  const { joinSession } = await import('../sessions/join.ts');
+  const session = await joinSession(deps, joining);
+  responseHeaders['x-platform-session'] = session.id;
+  return { session };
+}
+
 /** Returns the address for the end of this run, if the call names one. Throws INVALID_INPUT. */
-function webhookOf({ config }: Pick<Deps, 'config'>, { headers, caller }: CallRequest): Pick<Call, 'webhookUrl'> {
+function webhookOf({ config }: Pick<Deps, 'config'>, { headers, caller }: WithOptions): Pick<Call, 'webhookUrl'> {
   const url = headers['x-platform-webhook'];
   if (url === undefined) return {};
   const refuse = (why: string, hint: string): never => {
@@ -81,7 +125,7 @@ function webhookOf({ config }: Pick<Deps, 'config'>, { headers, caller }: CallRe
 }
 
 /** Returns the priority of a call, if it names one. Throws INVALID_INPUT. */
-function priorityOf({ headers }: CallRequest, isTop: boolean): Pick<Call, 'priority'> {
+function priorityOf({ headers }: WithOptions, isTop: boolean): Pick<Call, 'priority'> {
   const priority = headers['x-platform-priority'];
   if (priority === undefined) return {};
   const refuse = (why: string, hint: string): never => {
@@ -141,7 +185,7 @@ async function runAtOf(
 export const wantsNoWait = ({ prefer }: { readonly prefer?: string | undefined }): boolean =>
   /\brespond-async\b/i.test(prefer ?? '');
 
-function triggerSourceOf({ caller, headers }: CallRequest): Call['triggerSource'] {
+function triggerSourceOf({ caller, headers }: WithOptions): Call['triggerSource'] {
   if (caller.agent) return 'agent';
   return headers['x-platform-client'] === 'cli' ? 'cli' : 'api';
 }

@@ -1,7 +1,7 @@
 import { chargeIfRejected } from '#core/accounts/limits/cpu-budget.ts';
 import { devUserOf, findDev } from '#core/agents/dev/slots.ts';
 import { AgentStore, findAnyVersion } from '#core/agents/store.ts';
-import type { Caller } from '#core/base/caller.ts';
+import { type Caller, callingUser } from '#core/base/caller.ts';
 import { PlatformError } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
 import { lazy } from '#core/base/lazy.ts';
@@ -71,6 +71,7 @@ export async function startReplay(deps: Deps, replay: Replay): Promise<{ origina
     workspace: caller.workspace,
     runId,
     triggerSource: 'replay',
+    ...callingUser(caller),
     isUnattended: true,
     receivedAt,
     lineage: topOfChain(agent),

@@ -1,4 +1,5 @@
 import { grantRevisions } from '#core/accounts/grants/rights.ts';
+import { isPlatformError, type PlatformError } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
 import { engineTraits } from '#core/manifest/engines.ts';
 import { fillToolCommand, validateInRun } from '#core/manifest/worker-pool/checks.ts';
@@ -7,9 +8,10 @@ import { watchForCancel } from '#core/runs/cancellation.ts';
 import type { Lease } from '#core/runs/leases.ts';
 import type { LiveEvents } from '#core/runs/live-events.ts';
 import { momentView, type ScheduledMoment } from '#core/runs/run.ts';
+import type { TurnOfRun } from '#core/runs/sessions/session.ts';
 import type { Trace } from '#core/runs/trace/trace.ts';
 import type { DurableRun } from '../durable/durable-run.ts';
-import type { EngineResult, EngineRun } from '../engines/engine.ts';
+import type { EngineResult, EngineRun, SessionOfRun } from '../engines/engine.ts';
 import { isInterruption } from '../engines/interruption.ts';
 import type { ProgressEvent } from '../engines/progress.ts';
 import { runEngine } from '../engines/run-engine.ts';
@@ -17,7 +19,7 @@ import { skillEnvironment, skillFiles } from '../skills/skill-files.ts';
 import { foreignAgents } from '../sub-calls/lineage.ts';
 import { contextEnvironment } from '../sub-calls/run-context.ts';
 import type { ShownOutput } from './charge.ts';
-import type { PreparedCall } from './prepare.ts';
+import type { PreparedCall, SaidBefore } from './prepare.ts';
 import { ownerOfChecks } from './schema-checks.ts';
 import { secretEnvironment } from './secrets.ts';
 
@@ -41,6 +43,7 @@ export async function runAgent(
     emit,
     durable,
     attempt: tryNumber,
+    turn,
   }: {
     readonly trace: Trace;
     readonly live?: Pick<LiveEvents, 'add'>;
@@ -50,6 +53,8 @@ export async function runAgent(
     readonly durable?: DurableRun | undefined;
     /** Number of the try, from 1, for a run with a retry policy. */
     readonly attempt?: number | undefined;
+    /** The run's turn in its session. */
+    readonly turn?: TurnOfRun | undefined;
   },
 ): Promise<EngineResult> {
   const { runId, workspace, lineage, agent, mask, skills, issued } = call;
@@ -73,9 +78,10 @@ export async function runAgent(
     deadline: call.deadline,
     signal: durable === undefined ? cancellation.signal : AbortSignal.any([cancellation.signal, durable.leaving]),
     isSubCall: lineage.parentRunId !== undefined,
-    isWatched: emit !== undefined,
+    isWatched: emit !== undefined || call.isFollowed === true,
     kind: async () => [
       call.tenantId ?? null,
+      agent.definition.workspace ? (turn?.sessionId ?? null) : null,
       await grantRevisions(deps, workspace.id, foreignAgents(agent, workspace, lineage)),
     ],
     emit: (event) => {
@@ -84,8 +90,13 @@ export async function runAgent(
       emit?.(mask.json(event as Json) as unknown as ProgressEvent);
     },
     trace,
+    traceHeaders: call.tracing?.headers,
     // Loaded lazily: few loops have this tool, and smaller functions start faster.
     later: async (order) => (await import('../durable/own-later.ts')).runOwnLater(deps, call, order),
+    countRemote: async (name) => (await import('../sub-calls/remote-call.ts')).countRemoteCall(deps, call, name),
+    search: call.search,
+    // Loaded lazily, too.
+    memory: async () => (await import('./run-memory.ts')).memoryOf(deps, call),
     durable,
   };
   const current: Continuation = durable?.lease ?? { attempt: tryNumber ?? 1, reason: 'retry' };
@@ -102,8 +113,9 @@ export async function runAgent(
     // Other processes may only have looked at the program.
     if (durable !== undefined && hasProgram) env.PLATFORM_ATTEMPT = String(durable.journal.begun);
     if (hasSteps) env.PLATFORM_RUN_ID = runId;
+    if (turn !== undefined && hasSandbox) env.PLATFORM_SESSION_ID = turn.sessionId;
     const isInterruptible = mayRepeat && attempt === 1 && call.isUnattended === true;
-    return runEngine(deps, { ...run, isInterruptible, deadline, env });
+    return runEngine(deps, { ...run, isInterruptible, deadline, env, session });
   };
   const attempt = async (number: 1 | 2): Promise<EngineResult> => {
     let result = await begin(number);
@@ -118,20 +130,68 @@ export async function runAgent(
     trace.add({ event_type: 'interrupted', payload });
     deps.log.warn('run interrupted', { run_id: runId, ...payload });
   };
+  let session = call.earlier && ownHistory(runId, call.earlier);
   try {
+    if (turn !== undefined) {
+      // Loaded lazily: few runs belong to a session, and smaller functions start faster.
+      const { sessionOfRun } = await import('../sessions/session-of-run.ts');
+      try {
+        session = await sessionOfRun(deps, call, turn, cancellation.signal);
+      } catch (error) {
+        if (!isPlatformError(error)) throw error;
+        return failedBefore(error);
+      }
+    }
     const first = await attempt(1);
-    if (!isInterruption(first.error)) return first;
+    if (!isInterruption(first.error))
+      return session === undefined ? first : await withState(deps, runId, session, first);
     const beginsAgain = isRetried && deps.clock.now() < call.deadline && !cancellation.signal.aborted;
     noteInterruption({ attempt: 1, begins_again: beginsAgain });
-    if (!beginsAgain) return first;
+    if (!beginsAgain) return await withState(deps, runId, session, first);
     run.emit({ type: 'interrupted', attempt: 2 });
     const second = await attempt(2);
     if (isInterruption(second.error)) noteInterruption({ attempt: 2, begins_again: false });
-    return { ...second, executionMs: first.executionMs + second.executionMs };
+    const all = { ...second, executionMs: first.executionMs + second.executionMs };
+    return await withState(deps, runId, session, all);
   } finally {
     cancellation.stop();
   }
 }
+
+/** Stores what a run gives to the next message of its session. If that fails, the session keeps what it had. */
+async function withState(
+  { log }: Pick<Deps, 'log'>,
+  runId: string,
+  session: SessionOfRun | undefined,
+  result: EngineResult,
+): Promise<EngineResult> {
+  if (session?.keep === undefined || result.continues !== undefined) return result;
+  const { conversation, files, ...rest } = result;
+  try {
+    const state = await session.keep({ conversation, ...(files && { files }) });
+    return { ...rest, ...(state && { state }) };
+  } catch (error) {
+    log.error('state of a session not kept', { run_id: runId, error: String(error) });
+    return rest;
+  }
+}
+/** Returns what a caller says was said before, as if it were a session of this run alone. */
+const ownHistory = (id: string, { turns, leftOut }: SaidBefore): SessionOfRun => ({
+  id,
+  number: leftOut + turns.length + 1,
+  turns: turns.map((turn, index) => ({ ...turn, number: leftOut + index + 1, runId: id })),
+  leftOut,
+});
+
+/** The result of a run that failed before its agent began. */
+const failedBefore = (error: PlatformError): EngineResult => ({
+  warnings: [],
+  error,
+  stdout: '',
+  stderr: '',
+  exitCode: null,
+  executionMs: 0,
+});
 
 type Continuation = Pick<Lease, 'attempt' | 'reason'>;
 
@@ -149,13 +209,14 @@ const foundNoSandbox = ({ error, usage }: EngineResult): boolean =>
 
 const sandboxEnvironment = (
   { gatewayUrl }: Pick<Deps, 'gatewayUrl'>,
-  { secrets, input, skills, issued, service, scheduled }: PreparedCall,
+  { secrets, input, skills, issued, service, scheduled, tracing }: PreparedCall,
   deadline: number,
 ): Record<string, string> => ({
   ...service?.env,
   ...secretEnvironment(secrets, input.llmCredentials),
   ...skillEnvironment(skills),
   ...(scheduled && momentEnvironment(scheduled)),
+  ...tracing?.environment,
   ...(issued && contextEnvironment(issued, { gatewayUrl, deadline })),
 });
 

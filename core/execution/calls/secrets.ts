@@ -1,6 +1,7 @@
 import { grantedSecrets } from '#core/accounts/grants/rights.ts';
 import { SecretStore } from '#core/accounts/secrets/store.ts';
 import type { ForeignAgent } from '#core/base/caller.ts';
+import { isConnectionSecret } from '#core/base/connection-names.ts';
 import { PlatformError } from '#core/base/errors.ts';
 import { traitsOf } from '#core/manifest/engines.ts';
 import type { AgentVersion } from '#core/manifest/version.ts';
@@ -11,6 +12,7 @@ import { isCompatible, LLM_PROVIDERS, type LlmProvider } from '#core/ports/llm.t
 import { SecretMask } from '#core/runs/masking/masking.ts';
 import type { LlmCredentials } from '../input/call-input.ts';
 import { eventSecret } from '../sub-calls/run-context.ts';
+import type { SearchKey } from '../web/search.ts';
 
 type Secrets = Readonly<Record<string, string>>;
 
@@ -20,6 +22,8 @@ interface SecretSource {
   readonly workspaceId: string;
   /** Agents of other workspaces in the run's chain, including its own agent. */
   readonly foreign: readonly ForeignAgent[];
+  /** User whose call began the chain. @default - none */
+  readonly userId?: string | undefined;
 }
 
 /**
@@ -40,10 +44,16 @@ export function declaredNames({ definition }: AgentVersion): string[] {
 export async function declaredSecrets(
   deps: Deps,
   agent: AgentVersion,
-  { workspaceId, foreign }: SecretSource,
+  { workspaceId, foreign, userId }: SecretSource,
 ): Promise<Secrets> {
   const { granted, requestsFor } = await grantedSecrets(deps, workspaceId, foreign, declaredNames(agent));
-  const values = await new SecretStore(deps, workspaceId).values([...granted, ...addressNames(granted)]);
+  const stored = granted.filter((name) => !isConnectionSecret(name));
+  let values: Secrets = await new SecretStore(deps, workspaceId).values([...stored, ...addressNames(stored)]);
+  if (stored.length < granted.length) {
+    // Loaded lazily: few agents use connections, and smaller functions start faster.
+    const { connectionValues } = await import('./connections.ts');
+    values = { ...values, ...(await connectionValues(deps, agent, { workspaceId, userId }, granted)) };
+  }
   const missing = agent.definition.required_secrets.filter((name) => !(name in values));
   if (missing.length > 0)
     throw missingSecrets(missing, {
@@ -96,18 +106,21 @@ export const maskFor = ({
   credentials,
   models,
   serviceKey,
+  search,
   isDurable,
 }: {
   readonly secrets: Secrets;
   readonly credentials: LlmCredentials | undefined;
   readonly models: readonly ModelChoice[];
   readonly serviceKey: string | undefined;
+  readonly search: SearchKey | undefined;
   readonly isDurable: boolean;
 }): SecretMask =>
   new SecretMask({
     ...secrets,
     ...(credentials?.api_key && { LLM_API_KEY: credentials.api_key }),
     ...Object.fromEntries(models.map(({ provider, apiKey }) => [maskNameOf(provider), apiKey ?? ''])),
+    ...(search && { [`${search.provider.toUpperCase()}_API_KEY`]: search.apiKey }),
     ...(serviceKey !== undefined && { PLATFORM_SERVICE_KEY: serviceKey }),
     ...(serviceKey !== undefined && isDurable && { EVENT_URL: eventSecret(serviceKey) }),
   });

@@ -10,6 +10,8 @@ import { type AgentVersion, sunsetOf } from '#core/manifest/version.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 
+type TargetDeps = Pick<Deps, 'main' | 'blobs' | 'clock' | 'ids'>;
+
 /** Called version, and the workspace that owns the run. */
 interface Target {
   readonly agent: AgentVersion;
@@ -25,7 +27,7 @@ interface Target {
  * @param isNamed Whether the caller named `caller.workspace`.
  */
 export async function findTarget(
-  deps: Deps,
+  deps: TargetDeps,
   { org, agent: name, version }: { org: string; agent: string; version: string },
   caller: Caller,
   isNamed: boolean,
@@ -60,7 +62,7 @@ export async function findTarget(
  * @param isNamed Whether the caller named `caller.workspace`.
  */
 export async function actingWorkspace(
-  deps: Deps,
+  deps: Pick<Deps, 'main'>,
   caller: Caller,
   agent: AgentVersion,
   isNamed: boolean,

@@ -99,10 +99,11 @@ async function begin(deps: Deps, lease: Lease, waiting: NewRun): Promise<Begun |
     throw error;
   });
   const { payment, releasePlaces } = places;
+  const begun = { ...places.record, session: waiting.session };
   const record: NewRun =
     lastTry === undefined
-      ? places.record
-      : { ...places.record, startedAt: waiting.startedAt, retries: { ...waiting.retries!, triedAt: now } };
+      ? begun
+      : { ...begun, startedAt: waiting.startedAt, retries: { ...waiting.retries!, triedAt: now } };
   const held = continues ? { ...lease, attempt: lease.attempt + 1, idleMs, reason: 'retry' as const } : lease;
   const before = lastTry && (await earlierTries(deps, lease));
   // If it throws, the record may have been written. The lease on a place then leads the sweep to it.

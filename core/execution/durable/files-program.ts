@@ -8,7 +8,8 @@ export const MAX_ENTRIES = 200_000;
  *
  * - `mark` prints a mark of the files as they are.
  * - `take BASE STATE MAX_BYTES` prints that nothing has changed since the mark, or a new mark and all entries.
- * - `put BASE IS_FIRST IS_LAST` writes the entries of its stdin. Several calls can write one snapshot.
+ * - `put BASE IS_FIRST IS_LAST IS_OTHER` writes the entries of its stdin. Several calls can write one snapshot. With
+ *   `IS_OTHER`, the files of the bundle stay as they are.
  *
  * Its stdin and stdout hold records: the length as a 32-bit big-endian number, then fields joined by NUL.
  *
@@ -185,11 +186,16 @@ sub emit_file {
 }
 
 sub put {
-    my ($base, $is_first, $is_last) = @_;
+    my ($base, $is_first, $is_last, $is_other) = @_;
     $base = newest_of_bundle() if $is_first;
     while (defined(my $length = in(4, 1))) {
         my ($type, $mode, $time, $size, $path, $more, $goes_on) = split /\0/, in(unpack 'N', $length), -1;
         my $at = place($path);
+        if ($is_other && is_in_agent($path)) {
+            my $found = look($at);
+            if ($found && is_of_bundle($base, $path, $found)) { skip($size); next }
+            $more = '' if $type eq 'folder';
+        }
         my $step = {
             folder => sub { put_folder($path, $at, $more) },
             times => sub { complete($at, $mode, $time) if is_folder($at) },
@@ -274,6 +280,11 @@ sub put_folder {
     my @gone = grep { $_ ne '.' && $_ ne '..' && !$kept{$_} } readdir $folder;
     closedir $folder;
     remove("$path/$_", "$at/$_") for @gone;
+}
+
+sub skip {
+    my ($rest) = @_;
+    while ($rest > 0) { $rest -= length in($rest < CHUNK ? $rest : CHUNK) }
 }
 
 sub fill {

@@ -27,6 +27,14 @@ await blobs.put(
     { name: 'large/c.txt', content: 'c'.repeat(100_000) },
   ]),
 );
+const otherBundle = 'bundles/other.zip';
+await blobs.put(
+  otherBundle,
+  zip([
+    { name: 'main.py', content: 'print(2)\n' },
+    { name: 'data/a.txt', content: 'new\n' },
+  ]),
+);
 const [isolated, unsandboxed] = await Promise.all(
   (['auto', 'unsandboxed'] as const).map((kind) =>
     createLocalSandbox({ cacheFolder: join(root, kind), blobs, kind, prestart: kind === 'auto' ? 2 : 0 }),
@@ -190,6 +198,22 @@ describe.each([
       const next = await open(sandbox);
       expect(await restoreSnapshot(next, snapshot.content, { maxBytes })).toHaveProperty('mark');
       expect((await ran(next, 'ls -A "$HOME/agent"', { cwd: '/' })).out).toBe('');
+    });
+
+    test('in a sandbox with another bundle, the files of that bundle stay, and the others come back', async () => {
+      const { session, mark } = await opened(sandbox);
+      const work =
+        'cd "$HOME"; echo old > agent/main.py; rm agent/data/a.txt; echo 1 > agent/own; echo 2 > agent/data/own; echo 3 > kept';
+      await ran(session, work, { cwd: '/' });
+      const snapshot = await taken(session, mark);
+      const next = await open(sandbox, { bundle: otherBundle });
+      const restored = await restoreSnapshot(next, snapshot.content, { maxBytes, isOtherBundle: true });
+      if (!('mark' in restored)) throw new Error(restored.problem);
+      const { out } = await ran(next, 'cd "$HOME"; cat agent/main.py agent/data/* agent/own kept; ls agent', {
+        cwd: '/',
+      });
+      expect(out).toBe('print(2)\nnew\n2\n1\n3\ndata\nmain.py\nown\n');
+      expect(await takeSnapshot(next, { maxBytes, since: restored.mark })).toEqual({ unchanged: true });
     });
 
     // Without isolation, processes end with their command.

@@ -112,11 +112,14 @@ export const takeSnapshot = (
  * are deleted again. Other files that are in the sandbox already stay, unless the snapshot has them too.
  *
  * Returns a mark, so that a later snapshot is taken only if something has changed.
+ *
+ * @param options.isOtherBundle Whether the sandbox has another bundle than that of the snapshot: the files of the sandbox's
+ * bundle then stay as they are. @default false
  */
 export const restoreSnapshot = (
   session: SandboxSession,
   content: Uint8Array,
-  options: SnapshotOptions,
+  { isOtherBundle = false, ...options }: SnapshotOptions & { readonly isOtherBundle?: boolean },
 ): Promise<{ readonly mark: SnapshotMark } | SnapshotProblem> =>
   orProblem(options, async () => {
     try {
@@ -130,7 +133,7 @@ export const restoreSnapshot = (
     let mark = NEVER;
     let isFirst = true;
     const put = async (stdin: Uint8Array, isLast: boolean): Promise<void> => {
-      const words = ['put', mark.base, isFirst ? '1' : '', isLast ? '1' : ''];
+      const words = ['put', mark.base, isFirst ? '1' : '', isLast ? '1' : '', isOtherBundle ? '1' : ''];
       mark = await askForMark(session, words, { ...options, stdin });
       isFirst = false;
     };

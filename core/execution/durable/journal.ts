@@ -10,6 +10,8 @@ import type { Decision } from '#core/runs/approvals/approval.ts';
 import { journalBlobKey, journalPartition } from '#core/runs/items.ts';
 import { RunContinuesError } from '#core/runs/run-continues.ts';
 import type { Spending } from '#core/runs/usage/spending.ts';
+import { fromBytesJson, toBytesJson } from './bytes-json.ts';
+import type { SnapshotMark } from './files.ts';
 import { DamagedError, type RunSeal } from './sealing.ts';
 
 /**
@@ -34,8 +36,8 @@ export type Step =
       readonly messages: readonly LlmMessage[];
       readonly compactionsLeft: number;
     }
-  /** A user's message to the model before a turn (`branch.ts`). */
-  | { readonly type: 'message'; readonly turn: number; readonly text: string }
+  /** A user's message to the model before a turn: of a branch (`branch.ts`), or of its session, up to the number `steered`. */
+  | { readonly type: 'message'; readonly turn: number; readonly text: string; readonly steered?: number }
   /** An answer of the model, and what the conversation got since the answer before. Written before its tools run. */
   | {
       readonly type: 'turn';
@@ -91,6 +93,8 @@ export interface ProgramStep {
   readonly serviceKey?: string;
   /** Epoch milliseconds. */
   readonly startedAt: number;
+  /** What the files of its session were like when it began. */
+  readonly mark?: SnapshotMark;
   /** For a program that does steps: the position of the last entry before (`../steps/store.ts`). */
   readonly stepsBefore?: number;
 }
@@ -199,7 +203,7 @@ export class Journal {
       }
       const sealed = await sealedOf(deps, place, item);
       bytes += sealed.byteLength;
-      steps.push(decoded(place.seal.open(item.sk, sealed)));
+      steps.push(fromBytesJson(place.seal.open(item.sk, sealed)) as Step);
     }
     return new Journal(deps, place, { steps, count: steps.length, bytes });
   }
@@ -279,7 +283,7 @@ export class Journal {
   async #put(step: Step): Promise<void> {
     const { workspaceId, runId, seal, keptUntil } = this.#place;
     const sk = nameOf(this.#count + 1);
-    const sealed = seal.seal(sk, encoded(step));
+    const sealed = seal.seal(sk, toBytesJson(step));
     if (this.#bytes + sealed.byteLength > MAX_JOURNAL_BYTES) throw journalFull();
     const isLarge = sealed.byteLength > MAX_INLINE_BYTES;
     const blob = `${sk.replace('#', '-')}-${this.#deps.clock.now()}`;
@@ -330,27 +334,3 @@ async function sealedOf({ blobs }: Pick<Deps, 'blobs'>, place: JournalPlace, ite
   if (content === undefined) throw new DamagedError(`${item.sk} of the journal of the run ${runId} is missing.`);
   return content;
 }
-
-/** Encodes bytes in a value, such as images, as text. */
-const encoded = (step: Step): Buffer =>
-  Buffer.from(
-    JSON.stringify(plain(step), (_, value: unknown) =>
-      value instanceof Uint8Array ? { [BYTES]: Buffer.from(value).toString('base64') } : value,
-    ),
-  );
-
-/** Makes the buffers in a value plain bytes: JSON would first make a list of numbers of each, which takes long. */
-function plain(value: unknown): unknown {
-  if (value instanceof Uint8Array) return new Uint8Array(value.buffer, value.byteOffset, value.byteLength);
-  if (Array.isArray(value)) return value.map(plain);
-  if (typeof value !== 'object' || value === null) return value;
-  return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, plain(member)]));
-}
-
-const decoded = (content: Buffer): Step =>
-  JSON.parse(content.toString(), (_, value: Json) => {
-    const text = typeof value === 'object' && value !== null && !Array.isArray(value) ? value[BYTES] : undefined;
-    return typeof text === 'string' ? Buffer.from(text, 'base64') : value;
-  });
-
-const BYTES = '\u0000bytes';

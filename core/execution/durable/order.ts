@@ -109,12 +109,14 @@ export async function endOrder(
 /** What each process looks up or derives anew, so that no order holds a secret of the workspace. */
 const NOT_STORED: ReadonlySet<string> = new Set<keyof PreparedCall>([
   ...(['workspace', 'service', 'secrets', 'models', 'mask', 'skills', 'document', 'promptFiles'] as const),
-  ...(['deadline', 'timeoutMs', 'inputWarnings', 'turn'] as const),
+  ...(['deadline', 'timeoutMs', 'inputWarnings', 'turn', 'tracing'] as const),
 ]);
 
 /** Packs a call as the length of its JSON in four bytes, the JSON, and the contents of its files. */
 function packed({ input, ...more }: Call): Buffer {
   const call = Object.fromEntries(Object.entries(more).filter(([name]) => !NOT_STORED.has(name)));
+  // What was said before is read again when the run begins.
+  if (more.session !== undefined) call.session = { ...more.session, newest: [] };
   const uploads = input.uploads.map(({ content, ...upload }) => ({ ...upload, bytes: content.byteLength }));
   const json = Buffer.from(JSON.stringify({ ...call, input: { ...input, uploads } }));
   const length = Buffer.alloc(4);

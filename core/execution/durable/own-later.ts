@@ -29,10 +29,11 @@ export function checkIsOwn(agent: AgentVersion, workspace: Pick<Workspace, 'id' 
  */
 export async function runOwnLater(
   deps: Deps,
-  { runId, agent, endpoint, workspace, tenantId, skillHeaders }: PreparedCall,
+  { runId, agent, endpoint, workspace, issued, skillHeaders, ...call }: PreparedCall,
   { input, runAt, requestId }: OwnLater,
 ): Promise<string> {
   checkIsOwn(agent, workspace);
+  const tenantId = issued?.context.tenantId ?? call.tenantId;
   const id = requestId === undefined ? deps.ids.uuid() : derivedUuid('later', requestId);
   if (requestId !== undefined && (await new RunStore(deps, workspace.id).find(id)) !== undefined) return id;
   const { queueCall } = await import('./queue-call.ts');

@@ -59,7 +59,18 @@ export async function storeWaiting(
   if ((await waiting.count()) >= max) throw tooMany();
   await putBeginning(deps, call, { until: orderedUntil(prepared), beginJournal });
   const { context: _, ...record } = { ...recordOf(prepared), startedAt: call.receivedAt, ...waits };
-  if (await waiting.queue(record, lease, { max, alongside })) return;
-  await endOrder(deps, workspace.id, runId);
-  throw tooMany();
+  const queue = async (run: NewRun): Promise<boolean> => {
+    const queued = await waiting.queue(run, lease, { max, alongside });
+    if (queued === 'taken') return false;
+    if (!queued) throw tooMany();
+    return true;
+  };
+  try {
+    if (call.session === undefined) await queue(record);
+    // Loaded lazily: few calls belong to a session, and smaller functions start faster.
+    else await (await import('../sessions/begin-turn.ts')).inNextTurn(deps, prepared, record, queue);
+  } catch (error) {
+    await endOrder(deps, workspace.id, runId);
+    throw error;
+  }
 }

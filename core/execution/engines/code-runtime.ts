@@ -1,7 +1,7 @@
 import { PlatformError } from '#core/base/errors.ts';
 import { entrypointCommand } from '#core/manifest/bundle/entrypoint.ts';
 import type { Deps } from '#core/ports/deps.ts';
-import type { ExecEvent, ExecOutcome, ExecRequest } from '#core/ports/sandbox.ts';
+import type { ExecEvent, ExecOutcome, ExecRequest, SandboxSession } from '#core/ports/sandbox.ts';
 import { LiveMask } from '#core/runs/masking/masking.ts';
 import { isRunContinues } from '#core/runs/run-continues.ts';
 import { resultOfProgram } from './code-result.ts';
@@ -10,6 +10,7 @@ import { isInterruption } from './interruption.ts';
 import { DurableProgram } from './program/durable-program.ts';
 import { scriptToExplain } from './program/script.ts';
 import { openingError, openRunSandbox } from './run-sandbox.ts';
+import type { WorkspaceFiles } from './workspace-files.ts';
 
 /** Limit for one run's live output. The run's log has its own limit. */
 const MAX_LIVE_CHARACTERS = 1024 * 1024;
@@ -24,8 +25,9 @@ const ONE_COMMAND = { isOneCommand: true };
  */
 export async function runCode(deps: Deps, run: EngineRun): Promise<EngineResult> {
   const { agent, input, durable } = run;
-  const program = durable && new DurableProgram(deps, run, durable);
-  const session = program === undefined ? await openRunSandbox(deps, run, run.env, ONE_COMMAND) : await program.open();
+  const workspace = run.session?.workspace && new (await import('./workspace-files.ts')).WorkspaceFiles(run);
+  const program = durable && new DurableProgram(deps, run, durable, workspace);
+  const session = program === undefined ? await openOnce(deps, run, workspace) : await program.open();
   let isLeft = false;
   let wasInterrupted = false;
   try {
@@ -45,9 +47,11 @@ export async function runCode(deps: Deps, run: EngineRun): Promise<EngineResult>
     if (outcome.exit.reason === 'exited') await program?.leaveIfSuspended(own);
     const result = program === undefined ? own : program.withPast(own);
     wasInterrupted = isInterruption(result.error);
+    const { files, warning } = (await workspace?.keep(session, result.error)) ?? {};
     if (!wasInterrupted)
       run.emit({ type: 'done', exit_code: outcome.exit.exitCode, execution_time_ms: result.executionMs });
-    return result;
+    if (files === undefined && warning === undefined) return result;
+    return { ...result, warnings: warning ? [...result.warnings, warning] : result.warnings, ...(files && { files }) };
   } catch (error) {
     isLeft = isRunContinues(error) && error.departure !== 'wait' && session.ref !== undefined;
     throw error;
@@ -63,6 +67,12 @@ export async function runCode(deps: Deps, run: EngineRun): Promise<EngineResult>
     if (wasInterrupted) await closed;
   }
 }
+
+/** Opens the sandbox of a program that has no past. With the files of a session it runs more than one command. */
+const openOnce = (deps: Deps, run: EngineRun, workspace: WorkspaceFiles | undefined): Promise<SandboxSession> =>
+  workspace === undefined
+    ? openRunSandbox(deps, run, run.env, ONE_COMMAND)
+    : openRunSandbox(deps, run, run.env, { prepare: (session) => workspace.restore(session) });
 
 /**
  * Follows a command to its end, emits its output live, and returns the entire output.

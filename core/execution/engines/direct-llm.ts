@@ -1,7 +1,7 @@
 import { isPlatformError, PlatformError } from '#core/base/errors.ts';
 import type { LlmMessage, LlmRequest } from '#core/ports/llm.ts';
 import { type AdaptiveAnswer, AdaptiveModels } from './adaptive-request.ts';
-import type { EngineResult, EngineRun } from './engine.ts';
+import type { EngineResult, EngineRun, SessionOfRun } from './engine.ts';
 import { type AskDeps, ModelCalls } from './model-calls.ts';
 import { correctionOf, isBetter, isRepairable, repairDeadline, tracedProblems } from './output-repair.ts';
 import { constrainsShape, objectSchema } from './output-schema.ts';
@@ -22,10 +22,12 @@ export async function runPrompt(deps: AskDeps, run: EngineRun): Promise<EngineRe
   const message = renderPrompt(run.skills, run.agent.definition.prompt ?? '', run.input.document, run.promptFiles);
   const stop = stopSignal(deps.clock, run, 'The model had not answered');
   const calls = new ModelCalls(deps, run);
-  const prompt = new Prompt(deps, run, calls, message);
+  const messages = run.session === undefined ? [message] : await conversationOf(run.session, message);
+  const said = run.session && { said: run.mask.text(message.text) };
+  const prompt = new Prompt(deps, run, calls, message, messages);
   try {
     const { data, warnings, dataProblems } = await prompt.answer(startedAt, stop.signal);
-    const output = { data, warnings, ...(dataProblems && { dataProblems }) };
+    const output = { data, warnings, ...said, ...(dataProblems && { dataProblems }) };
     const result = withoutProgram({ ...output, ...calls.spending }, deps.clock.now() - startedAt);
     run.emit({ type: 'done', usage: result.usage, execution_time_ms: result.executionMs });
     return result;
@@ -39,6 +41,12 @@ export async function runPrompt(deps: AskDeps, run: EngineRun): Promise<EngineRe
   } finally {
     stop.release();
   }
+}
+
+/** Loaded lazily: few prompts belong to a session, and smaller functions start faster. */
+async function conversationOf(session: SessionOfRun, message: PromptMessage): Promise<readonly LlmMessage[]> {
+  const { withEarlierTurns } = await import('./earlier-turns.ts');
+  return withEarlierTurns(session, message);
 }
 
 type ModelOutcome = Omit<EngineResult, 'stdout' | 'stderr' | 'exitCode' | 'executionMs'>;
@@ -57,20 +65,28 @@ class Prompt {
   readonly #deps: AskDeps;
   readonly #run: EngineRun;
   readonly #roomy: AdaptiveModels;
-  readonly #message: PromptMessage;
+  /** The earlier turns of its session, and its message. */
+  readonly #messages: readonly LlmMessage[];
   /** Parts that are the same in every request of the run. */
   readonly #asked: Asked;
 
-  constructor(deps: AskDeps, run: EngineRun, calls: ModelCalls, message: PromptMessage) {
+  constructor(
+    deps: AskDeps,
+    run: EngineRun,
+    calls: ModelCalls,
+    message: PromptMessage,
+    messages: readonly LlmMessage[],
+  ) {
     this.#deps = deps;
     this.#run = run;
     this.#roomy = new AdaptiveModels(deps, run, calls);
-    this.#message = message;
-    this.#asked = { ...formOf(run, message), cache: promptCacheOf(deps.clock, run, message) };
+    this.#messages = messages;
+    const cache = promptCacheOf(deps.clock, run, message);
+    this.#asked = { ...formOf(run, message), cache: messages.length > 1 ? { ...cache, again: 'conversation' } : cache };
   }
 
   async answer(startedAt: number, signal: AbortSignal): Promise<ReadReply> {
-    const question = { ...this.#asked, messages: [this.#message] };
+    const question = { ...this.#asked, messages: this.#messages };
     const asked = await this.#roomy.ask(this.#run.models, () => question, { signal });
     const first = await readReply(this.#run, asked.answer);
     const deadline = repairDeadline(this.#run, startedAt, this.#deps.clock.now());
@@ -94,7 +110,7 @@ class Prompt {
   ): Promise<ReadReply | undefined> {
     const { emit, signal } = this.#run;
     emit({ type: 'retry', turn: 1, attempt: 2, reason: 'VALIDATION_SKIPPED', wait_ms: 0, discard_text: true });
-    const messages: LlmMessage[] = [this.#message, answer.message, { role: 'user', text: correctionOf(first) }];
+    const messages: LlmMessage[] = [...this.#messages, answer.message, { role: 'user', text: correctionOf(first) }];
     const stop = stopSignal(this.#deps.clock, { deadline, signal }, 'The model had not corrected its answer');
     try {
       const question = { ...this.#asked, messages };

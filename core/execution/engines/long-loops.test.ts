@@ -1,34 +1,17 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import type { ModelChoice } from '#core/models/choose.ts';
 import { SystemClock } from '#core/ports/clock.ts';
 import { LLM_PROVIDERS, type LlmProvider } from '#core/ports/llm.ts';
 import type { ModelFacts } from '#core/ports/model-table.ts';
-import { FolderBlobs } from '#local/files/folder-blobs.ts';
-import { createLocalSandbox } from '#local/sandbox/local-sandbox.ts';
 import { loopRun } from '#test/helpers/loop-run.ts';
+import { startLoopWorld } from '#test/helpers/loop-world.ts';
 import { memoryDeps } from '#test/helpers/memory-deps.ts';
-import { type RecordedRequest, type ScriptedLlm, startScriptedLlm } from '#test/helpers/scripted-llm/server.ts';
+import type { RecordedRequest } from '#test/helpers/scripted-llm/server.ts';
 import type { ScriptedToolCall, ScriptedTurn } from '#test/helpers/scripted-llm/turns.ts';
 import type { EngineRun } from './engine.ts';
 import { runLoop } from './managed-loop.ts';
 
-const folder = mkdtempSync(join(tmpdir(), 'long-loops-'));
-const blobs = new FolderBlobs(join(folder, 'blobs'));
-const sandbox = await createLocalSandbox({ cacheFolder: join(folder, 'cache'), blobs, kind: 'auto', prestart: 2 });
-const { problem } = await sandbox.status();
-
-let server: ScriptedLlm;
-beforeAll(async () => {
-  server = await startScriptedLlm();
-});
-afterEach(() => server.reset());
-afterAll(async () => {
-  await Promise.all([server.close(), sandbox.close()]);
-  rmSync(folder, { recursive: true, force: true });
-});
+const { sandbox, problem, server } = await startLoopWorld();
 
 const WINDOW = 40_000;
 const modelOf = (provider: LlmProvider): ModelChoice => ({ provider, model: `m-window-${WINDOW}`, apiKey: 'key' });

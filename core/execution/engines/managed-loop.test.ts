@@ -843,6 +843,7 @@ withSandbox(`tools in a sandbox${problem === undefined ? '' : ` cannot work here
     expect(events).toContainEqual({
       type: 'tool_call',
       turn: 1,
+      call: 2,
       tool: 'bash',
       args_brief: 'sleep 0.2; echo [secret TOKEN]',
     });

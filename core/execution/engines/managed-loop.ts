@@ -6,7 +6,7 @@ import { isOverflow, type LlmAnswer, type LlmMessage, type LlmTool, type LlmTool
 import type { Decision } from '#core/runs/approvals/approval.ts';
 import { shortenLog } from '#core/runs/masking/masking.ts';
 import { RunContinuesError } from '#core/runs/run-continues.ts';
-import type { Spending } from '#core/runs/usage/spending.ts';
+import { type Spending, withCosts } from '#core/runs/usage/spending.ts';
 import { AdaptiveModels } from './adaptive-request.ts';
 import type { EngineResult, EngineRun } from './engine.ts';
 import { isInterruption } from './interruption.ts';
@@ -19,6 +19,7 @@ import { LoopFiles } from './loop/loop-files.ts';
 import { mapWithConcurrency } from './loop/map-with-concurrency.ts';
 import { raceWithAbort } from './loop/race-with-abort.ts';
 import { type LoopPast, LoopRecord, outcomeFrom, type PastTurn, pastOf, unansweredMessage } from './loop/record.ts';
+import { frameOf, messagesOfTurn, type Said, saidBefore, settled } from './loop/said.ts';
 import { SUBMIT, submitTool, submittedResult } from './loop/submit.ts';
 import { systemMessage } from './loop/system-message.ts';
 import { parameterProblem } from './loop/tool-definitions.ts';
@@ -45,7 +46,16 @@ const EMPTY_ANSWER = `Your answer was empty. Continue with the work, or call ${S
 
 type LoopDeps = Pick<
   Deps,
-  'llm' | 'modelTable' | 'sandbox' | 'toolServers' | 'ownServices' | 'config' | 'clock' | 'log' | 'background'
+  | 'llm'
+  | 'modelTable'
+  | 'sandbox'
+  | 'toolServers'
+  | 'ownServices'
+  | 'exchanges'
+  | 'config'
+  | 'clock'
+  | 'log'
+  | 'background'
 >;
 
 /**
@@ -65,6 +75,7 @@ export async function runLoop(deps: LoopDeps, run: EngineRun): Promise<EngineRes
   const result = (outcome: Pick<EngineResult, 'data' | 'dataProblems' | 'warnings' | 'error'>): EngineResult => ({
     ...outcome,
     ...loop.spending,
+    ...(run.session && { conversation: loop.said() }),
     stdout: '',
     stderr: shortenLog(run.mask.text(loop.log)),
     exitCode: null,
@@ -72,14 +83,20 @@ export async function runLoop(deps: LoopDeps, run: EngineRun): Promise<EngineRes
   });
   try {
     const outcome = await loop.run();
+    const { files, warning } = await loop.keepWorkspace();
     run.emit({ type: 'done', usage: loop.spending.usage });
-    return result(outcome);
+    const warnings = warning ? [...outcome.warnings, warning] : outcome.warnings;
+    return { ...result({ ...outcome, warnings }), ...(files && { files }) };
   } catch (cause) {
     const error = stop.signal.aborted ? stop.signal.reason : cause;
     if (!isPlatformError(error)) throw error;
     const message = run.mask.text(error.message);
+    const { files } = await loop.keepWorkspace(error);
     run.emit({ type: 'error', message: message.slice(0, SHOWN_ERROR_CHARACTERS), usage: loop.spending.usage });
-    return result({ warnings: [], error: new PlatformError(error.code, message, error.extra) });
+    return {
+      ...result({ warnings: [], error: new PlatformError(error.code, message, error.extra) }),
+      ...(files && { files }),
+    };
   } finally {
     stop.release();
     // The answer is sent without waiting for the sandbox to close, or for an unused one to open.
@@ -123,6 +140,9 @@ class Loop {
   #message: string | undefined;
   #lostSandboxes = 0;
   #replacing: Promise<void> | undefined;
+  #conversation: Conversation | undefined;
+  /** Outcomes of the current turn's tools that have ended. */
+  #outcomes = new Map<LlmToolCall, BoundOutcome>();
 
   constructor(deps: LoopDeps, run: EngineRun, stop: StopSignal) {
     this.#startedAt = deps.clock.now();
@@ -142,12 +162,24 @@ class Loop {
     this.#message = run.durable && unansweredMessage(run.durable.journal.past);
   }
 
+  /** Spending on models and tools. */
   get spending(): Spending {
-    return this.#calls.spending;
+    return withCosts(this.#calls.spending, this.#tools.costs);
   }
 
   get log(): string {
     return [...this.#tools.log, ...this.#reporter.log].join('');
+  }
+
+  /** Returns what was said, for the next message of the session; `undefined` if the conversation has not begun. */
+  said(): Said | undefined {
+    const conversation = this.#conversation;
+    if (conversation === undefined) return undefined;
+    const messages = settled(conversation.messages, (call) => {
+      const [, outcome] = [...this.#outcomes].find(([{ id }]) => id === call.id) ?? [];
+      return outcome && { id: call.id, name: call.name, text: outcome.text, isError: outcome.isError };
+    });
+    return { frame: frameOf(conversation.system, conversation.tools), model: this.#models[0]!.model, messages };
   }
 
   /** If the model fails to correct its text, the faulty text is the output. */
@@ -175,8 +207,10 @@ class Loop {
     const system = past?.system ?? systemMessage(this.#run, { tools, required, maxTurns: max_turns });
     const text = JSON.stringify(input.document, null, 2);
     const first = { role: 'user', text, files: this.#files.uploaded(input) } as const;
-    const conversation = new Conversation({ system, tools, first });
-    const compaction = this.#compactionOf(conversation);
+    const earlier = past === undefined ? this.#earlier(frameOf(system, tools)) : [];
+    const conversation = new Conversation({ system, tools, first, earlier });
+    this.#conversation = conversation;
+    const compaction = this.#compactionOf(conversation, first);
     const notify = (turn: number): void => {
       const text = ending.noticeAfter(turn, this.#tools.required);
       if (text !== undefined) conversation.add({ role: 'user', text });
@@ -185,6 +219,8 @@ class Loop {
     // Without an answer that they follow, messages are only in the beginning.
     const isNew = past?.system === undefined || past.turns.length === 0;
     this.#record = durable && new LoopRecord(durable.journal, conversation, isNew);
+    const steered = durable?.journal.past.findLast((step) => step.type === 'message' && step.steered !== undefined);
+    if (steered?.type === 'message') await this.#run.session?.steering?.take(steered.steered!);
     if (past === undefined) notify(0);
     else await this.#restore(past, conversation, compaction);
     let unfinished = past?.turns.at(-1);
@@ -199,6 +235,7 @@ class Loop {
           throw new RunContinuesError(this.#run.runId, 'handover');
         }
         hasProgressed = true;
+        await this.#takeMessages(turn, conversation);
         emit({ type: 'turn_start', turn, max_turns });
         await compaction.compactIfLong(turn);
         if (!this.#isForResult && ending.takesOnlyResult(turn, this.#tools.required)) {
@@ -207,7 +244,8 @@ class Loop {
         }
         answer = await this.#askUnlessFull(turn, conversation, compaction);
         const { provider, model } = this.#models[0]!;
-        const { spending } = this;
+        // What the tools cost is known from their results.
+        const { spending } = this.#calls;
         asks = this.#isForResult ? [] : await this.#asks.among(answer.toolCalls);
         this.#record?.noteTurn(turn, answer, { provider, model, spending, asks, compactionsLeft: compaction.left });
         conversation.addAnswer(answer);
@@ -219,8 +257,8 @@ class Loop {
           asks,
           past: unfinished,
         });
-        if (submitted !== undefined) return { data: mask.json(submitted), warnings: [] };
         conversation.add({ role: 'tool', results });
+        if (submitted !== undefined) return { data: mask.json(submitted), warnings: [] };
       } else if (this.#message === undefined) {
         const stillRequired = this.#tools.required;
         if (stillRequired.length === 0 && this.#mayAskAgain(turn, answer)) {
@@ -241,6 +279,16 @@ class Loop {
       if (durable !== undefined) await this.#tools.keepFiles(turn, false);
       unfinished = undefined;
     }
+  }
+
+  /** Returns what was said in the session before. */
+  #earlier(frame: string): LlmMessage[] {
+    const { session } = this.#run;
+    if (session === undefined) return [];
+    const { conversation: said, turns } = session;
+    const before = said === undefined ? [] : saidBefore(said, { frame, model: this.#models[0]!.model });
+    const later = turns.filter(({ number }) => number > (said?.after ?? 0)).flatMap(messagesOfTurn);
+    return [...before, ...later].map((message) => this.#files.restored(message));
   }
 
   /** Restores the conversation, and what the loop knows of its earlier turns, up to the answer of the last one. */
@@ -318,6 +366,25 @@ class Loop {
     this.#message = undefined;
   }
 
+  /** Adds the messages of the session that came meanwhile. A turn that only ends the run leaves them for the next one. */
+  async #takeMessages(turn: number, conversation: Conversation): Promise<void> {
+    const { session, durable, trace } = this.#run;
+    const isLast = this.#isForResult || this.#ending.takesOnlyResult(turn, this.#tools.required);
+    if (session?.steering === undefined || isLast) return;
+    const waiting = await session.steering.waiting();
+    if (waiting === undefined) return;
+    const { texts, upTo } = waiting;
+    const text = texts.join('\n\n');
+    // Written first: a process that dies in between has then not lost them.
+    await durable?.journal.write({ type: 'message', turn, text, steered: upTo });
+    await session.steering.take(upTo);
+    conversation.add({ role: 'user', text });
+    trace.add({
+      event_type: 'decision',
+      payload: { description: 'messages of the session taken', turn, count: texts.length },
+    });
+  }
+
   /** Whether an answer is empty, the one before was not, and a turn remains. */
   #mayAskAgain(turn: number, { text, finishReason }: LlmAnswer): boolean {
     if (text.trim() !== '' || finishReason === 'length' || this.#emptyTurn === turn - 1) return false;
@@ -347,17 +414,23 @@ class Loop {
     this.#run.trace.add({ event_type: 'output_repair', payload, provider, model });
   }
 
+  /** Returns the files of the session, see {@link LoopTools.keepWorkspace}. */
+  keepWorkspace(error?: PlatformError): ReturnType<LoopTools['keepWorkspace']> {
+    return this.#tools.keepWorkspace(error);
+  }
+
   /** Closes the sandbox. Tools that are still running are no longer reported. */
   close(): Promise<void> {
     this.#reporter.close();
     return this.#tools.close();
   }
 
-  #compactionOf(conversation: Conversation): Compaction {
+  #compactionOf(conversation: Conversation, first: Extract<LlmMessage, { role: 'user' }>): Compaction {
     return new Compaction({
       deps: this.#deps,
       run: this.#run,
       conversation,
+      first,
       tools: this.#tools,
       turnsAfter: (turn) => this.#ending.turnsAfter(turn),
       model: () => this.#models[0]!.model,
@@ -384,7 +457,11 @@ class Loop {
     const cached = (choice: ModelChoice) => {
       const fromTokens = this.#deps.modelTable.factsOf(choice.model).cache_from;
       const messages = this.#files.messagesFor(choice, question.messages);
-      return { ...question, messages, cache: { key: this.#run.runId, again: 'conversation' as const, fromTokens } };
+      return {
+        ...question,
+        messages,
+        cache: { key: this.#run.session?.id ?? this.#run.runId, again: 'conversation' as const, fromTokens },
+      };
     };
     const { choice, answer } = await this.#roomy.ask(this.#models, cached, at);
     // A provider that failed is not asked again in later turns.
@@ -403,6 +480,7 @@ class Loop {
     }: { readonly maxBytes: number; readonly asks: readonly number[]; readonly past: PastTurn | undefined },
   ) {
     const outcomes = new Map<LlmToolCall, BoundOutcome>();
+    this.#outcomes = outcomes;
     const isForResult = this.#isForResult;
     const others = calls.filter(({ name }) => name !== SUBMIT);
     let settled = past === undefined ? new Map<number, Settled>() : await this.#settle(past);
@@ -430,7 +508,8 @@ class Loop {
     }
     let submitted: Json | undefined;
     for (const call of calls.filter(({ name }) => name === SUBMIT)) {
-      const outcome = await this.#reporter.report(turn, call, async () => {
+      const at = { turn, number: calls.indexOf(call) + 1 };
+      const outcome = await this.#reporter.report(at, call, async () => {
         const input =
           call.input === undefined ? undefined : withoutForbiddenNulls(this.#submit.inputSchema, call.input);
         const refusal = await this.#refusal(input);
@@ -488,16 +567,16 @@ class Loop {
       record?.knows(number, outcome);
       return outcome;
     }
+    const at = { turn, number: number + 1 };
     if (this.#isForResult) {
-      const outcome = await this.#reporter.report(turn, call, async () => errorOutcome(LAST_TURN));
+      const outcome = await this.#reporter.report(at, call, async () => errorOutcome(LAST_TURN));
       record?.noteResult(turn, number, outcome);
       return outcome;
     }
-    const at = { turn, number: number + 1 };
     const refused = settled === undefined ? this.#asks.refusedBefore(call) : undefined;
     const given = refused ?? (settled !== undefined && 'outcome' in settled ? settled.outcome : undefined);
     if (given !== undefined) {
-      const outcome = await this.#reporter.report(turn, call, () => this.#tools.output.bound(given, at));
+      const outcome = await this.#reporter.report(at, call, () => this.#tools.output.bound(given, at));
       record?.noteResult(turn, number, outcome);
       return outcome;
     }
@@ -505,7 +584,7 @@ class Loop {
     const startedAt = this.#deps.clock.now();
     const isUnknown = past?.begun.has(number) === true && !this.#tools.mayRepeat(call);
     await record?.begin(turn, number);
-    const outcome = await this.#reporter.report<BoundOutcome>(turn, call, async () =>
+    const outcome = await this.#reporter.report<BoundOutcome>(at, call, async () =>
       isUnknown ? errorOutcome(UNKNOWN_EFFECT) : this.#callSurely(approved, at),
     );
     // The process is about to stop, or another one has the run: it decides about this call.

@@ -99,6 +99,7 @@ export class ModelCalls {
         signal,
         question: (choice) => ({
           ...question(choice),
+          ...(this.#run.traceHeaders && { traceHeaders: this.#run.traceHeaders(span) }),
           ...(isStreamed && { onText: (piece: string) => shown.push(piece), onTool }),
           ...(this.#run.isWatched && !isUnseen && { onThought: (piece: string) => thoughts.push(piece) }),
         }),
@@ -149,6 +150,11 @@ export class ModelCalls {
     const { provider, model } = choice;
     const warnings = this.#toTrace.map((text) => this.#run.mask.text(text));
     this.#toTrace = [];
+    const payload = {
+      ...(warnings.length > 0 && { warnings }),
+      // Only spans that are exported need it.
+      ...(this.#run.traceHeaders && { finish_reason: answer.finishReason }),
+    };
     this.#spending = addSpending(this.#spending, spendingOf(this.#deps, choice, usage));
     this.#run.trace.add(
       {
@@ -156,7 +162,7 @@ export class ModelCalls {
         span,
         provider,
         model,
-        ...(warnings.length > 0 && { payload: { warnings } }),
+        ...(Object.keys(payload).length > 0 && { payload }),
         ...this.#traced(choice, usage),
         duration_ms: durationMs,
       },

@@ -47,8 +47,21 @@ export type ProgressEvent =
       readonly after_tokens: number;
       readonly cost_usd?: number;
     }
-  | { readonly type: 'tool_call'; readonly turn: number; readonly tool: string; readonly args_brief: string }
-  | { readonly type: 'tool_result'; readonly turn: number; readonly tool: string; readonly status: 'ok' | 'error' }
+  /** `call`: number in the turn, from 1, as in the ids of approvals. */
+  | {
+      readonly type: 'tool_call';
+      readonly turn: number;
+      readonly call: number;
+      readonly tool: string;
+      readonly args_brief: string;
+    }
+  | {
+      readonly type: 'tool_result';
+      readonly turn: number;
+      readonly call: number;
+      readonly tool: string;
+      readonly status: 'ok' | 'error';
+    }
   | {
       readonly type: 'done';
       readonly usage?: TokenUsage;

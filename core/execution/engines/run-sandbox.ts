@@ -30,12 +30,16 @@ export function openingError(error: unknown, agent: EngineRun['agent']): unknown
  * SANDBOX_ERROR if this host has no sandbox or the agent's layer is broken.
  *
  * @param options.isOneCommand See {@link SandboxSpec.isOneCommand}; errors of the command go through {@link openingError}.
+ * @param options.prepare Writes the files of a session, before those of the call.
  */
 export async function openRunSandbox(
   { sandbox, config, clock }: Pick<Deps, 'sandbox' | 'config' | 'clock'>,
   run: EngineRun,
   env: Readonly<Record<string, string>>,
-  { isOneCommand = false }: Pick<SandboxSpec, 'isOneCommand'> = {},
+  {
+    isOneCommand = false,
+    prepare,
+  }: Pick<SandboxSpec, 'isOneCommand'> & { readonly prepare?: (session: SandboxSession) => Promise<void> } = {},
 ): Promise<SandboxSession> {
   const { agent, input, trace } = run;
   run.emit({ type: 'sandbox_start' });
@@ -79,9 +83,10 @@ export async function openRunSandbox(
     payload: session.place && { name: 'start', sandbox: session.place.kind, reason: session.place.why },
   });
   const files = [...run.files, ...input.uploads];
-  if (files.length === 0) return session;
+  if (files.length === 0 && prepare === undefined) return session;
   step = trace.open('setup_step', { parent, payload: { name: 'files', count: files.length } });
   try {
+    await prepare?.(session);
     for (const { path, content } of files) await session.writeFile(path, content);
     trace.close(step);
     return session;

@@ -3,6 +3,7 @@ import { epochSeconds } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { getLarge, putIfLarge } from '#core/ports/large-value.ts';
 import { absent, allOf, anyOf, type Condition, equals, type Item, lessThan } from '#core/ports/table.ts';
+import { answerBlobKey } from '#core/runs/items.ts';
 import type { KeptAnswer } from './stored-answer.ts';
 
 /** State of a workspace's key: the call that claimed it, and its answer once there is one. */
@@ -28,6 +29,8 @@ interface Claim {
   readonly keptUntil?: number;
 }
 
+export const keyHash = (key: string): string => createHash('sha256').update(key).digest('hex');
+
 const KEPT_SECONDS = 24 * 3600;
 /** Stays below DynamoDB's item limit of 400 KB. */
 const MAX_INLINE_BODY_BYTES = 300 * 1024;
@@ -45,8 +48,7 @@ export class KeyStore {
   constructor(deps: Pick<Deps, 'counters' | 'blobs' | 'clock' | 'log'>, call: Claim) {
     this.#deps = deps;
     this.#call = call;
-    const hash = createHash('sha256').update(call.key).digest('hex');
-    this.#key = { pk: `IDEM#${call.workspaceId}#${hash}`, sk: 'ANSWER' };
+    this.#key = { pk: `IDEM#${call.workspaceId}#${keyHash(call.key)}`, sk: 'ANSWER' };
   }
 
   async find(): Promise<ClaimedKey | undefined> {
@@ -86,7 +88,7 @@ export class KeyStore {
     const { counters, log } = this.#deps;
     const answer = { ...given, headers: { 'x-run-id': runId, 'x-platform-run-id': runId, ...given.headers } };
     try {
-      const blob = `runs/${this.#call.workspaceId}/${runId}.answer.json`;
+      const blob = answerBlobKey(this.#call.workspaceId, runId);
       const isLarge = await putIfLarge(this.#deps, blob, answer.body, MAX_INLINE_BODY_BYTES);
       const { ok } = await counters.update(
         this.#key,

@@ -1,7 +1,7 @@
 import { PlatformError } from '#core/base/errors.ts';
 import { errorEnvelope } from '#core/http/envelope.ts';
 import { requestIdOf } from '#core/http/request-id.ts';
-import type { Run } from '#core/runs/run.ts';
+import { type Run, usageOf } from '#core/runs/run.ts';
 
 /** Stored answer to a call, sent again on every retry. */
 export interface KeptAnswer {
@@ -33,14 +33,7 @@ const resultAnswer = (run: Run, data: unknown): KeptAnswer => ({
       processing_time_ms: run.durationMs,
       version: run.agentVersion,
       execution_time_ms: run.executionMs ?? 0,
-      ...(run.inputTokens !== null && {
-        usage: {
-          input_tokens: run.inputTokens,
-          output_tokens: run.outputTokens ?? 0,
-          ...(run.cacheReadTokens !== null && { cache_read_tokens: run.cacheReadTokens }),
-          ...(run.cacheWriteTokens !== null && { cache_write_tokens: run.cacheWriteTokens }),
-        },
-      }),
+      ...usageOf(run),
     },
   }),
 });

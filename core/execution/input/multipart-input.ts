@@ -5,7 +5,7 @@ import type { Json } from '#core/base/json.ts';
 import { parseJson } from '#core/http/body.ts';
 import type { Multipart } from '#core/http/multipart.ts';
 import type { Deps } from '#core/ports/deps.ts';
-import { type CallInput, UPLOAD_FOLDER } from './call-input.ts';
+import { type CallInput, UPLOAD_FOLDER, type Upload } from './call-input.ts';
 import { asObject, checkShape, splitCredentials } from './members.ts';
 
 export type InputDeps = Pick<Deps, 'config' | 'blobs' | 'clock'>;
@@ -30,7 +30,16 @@ export async function fromMultipart(deps: InputDeps, workspaceId: string, form: 
   checkParts(form);
   const { metadata } = form.fields;
   const { rest, llmCredentials } = splitCredentials(parseMetadata(metadata), 'metadata.llm_credentials');
-  const uploads = (await readFiles(deps, workspaceId, form)).map((file, index) => ({
+  const files = await readFiles(deps, workspaceId, form);
+  return { ...inputWithFiles(files, metadata === undefined ? undefined : rest), llmCredentials };
+}
+
+/** Builds the input of a call with files, and with other members if there are any. */
+export function inputWithFiles(
+  given: readonly Omit<Upload, 'path'>[],
+  metadata: CallInput['document'] | undefined,
+): CallInput {
+  const uploads = given.map((file, index) => ({
     ...file,
     path: `${UPLOAD_FOLDER}/${index}_${safeName(file.name)}`,
   }));
@@ -41,10 +50,9 @@ export async function fromMultipart(deps: InputDeps, workspaceId: string, form: 
     size_bytes: content.byteLength,
   }));
   return {
-    document: { files, ...(metadata !== undefined && { metadata: rest }) },
+    document: { files, ...(metadata !== undefined && { metadata }) },
     uploads,
     isMultipart: true,
-    llmCredentials,
   };
 }
 

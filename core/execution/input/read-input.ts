@@ -1,12 +1,10 @@
-import { readUploads } from '#core/agents/uploads/store.ts';
 import { mediaType, parseJson, readJson } from '#core/http/body.ts';
 import { directLimit } from '#core/http/direct-limit.ts';
 import type { HttpRequest } from '#core/http/message.ts';
-import { readMultipart } from '#core/http/multipart.ts';
 import { UPLOADED_JSON, uploadedJson } from '../calls/routes.ts';
 import type { CallInput } from './call-input.ts';
 import { asObject, checkShape, splitCredentials } from './members.ts';
-import { fromMultipart, type InputDeps } from './multipart-input.ts';
+import type { InputDeps } from './multipart-input.ts';
 
 /**
  * Reads the body of a call and the uploads of `workspaceId` that it names. Throws INVALID_INPUT, NOT_FOUND,
@@ -15,10 +13,18 @@ import { fromMultipart, type InputDeps } from './multipart-input.ts';
 export async function readCallInput(deps: InputDeps, workspaceId: string, request: HttpRequest): Promise<CallInput> {
   const limit = directLimit(deps.config, deps.config.maxCallBodyBytes);
   const type = mediaType(request);
-  if (type === 'multipart/form-data') return fromMultipart(deps, workspaceId, await readMultipart(request, limit));
+  // Loaded lazily, as below: few calls have files or uploads, and smaller functions start faster.
+  if (type === 'multipart/form-data') {
+    const [{ fromMultipart }, { readMultipart }] = await Promise.all([
+      import('./multipart-input.ts'),
+      import('#core/http/multipart.ts'),
+    ]);
+    return fromMultipart(deps, workspaceId, await readMultipart(request, limit));
+  }
   let body = await readJson(request, limit);
   if (type === UPLOADED_JSON) {
     const { upload_id } = checkShape(uploadedJson, body, 'The body');
+    const { readUploads } = await import('#core/agents/uploads/store.ts');
     const [content] = await readUploads(deps, workspaceId, {
       purpose: 'call',
       ids: [upload_id],

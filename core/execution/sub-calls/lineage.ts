@@ -23,6 +23,10 @@ export interface Lineage {
   readonly budgets: readonly Budget[];
   /** Whether an agent above is in strict mode. */
   readonly isStrict: boolean;
+  /** Tenant for which the agents above run. */
+  readonly tenantId?: string | undefined;
+  /** User whose call began the chain. */
+  readonly userId?: string | undefined;
   /** Agents above that do not belong to the paying workspace. */
   readonly foreign: readonly ForeignAgent[];
   /** Workspace of the calling agent, for resolving its skill references; absent at the top of a chain. */
@@ -74,6 +78,8 @@ export function callingAgent(agent: AgentVersion, workspace: Workspace, lineage:
     perCallCap: manifest?.per_call_downstream_cap ?? DEFAULT_CAP,
     budgets: lineage.budgets,
     isStrict: lineage.isStrict || manifest?.orchestration_mode === 'strict',
+    ...(lineage.tenantId !== undefined && { tenantId: lineage.tenantId }),
+    ...(lineage.userId !== undefined && { userId: lineage.userId }),
     foreign: foreignAgents(agent, workspace, lineage),
   };
 }

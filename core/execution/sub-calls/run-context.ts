@@ -24,11 +24,20 @@ export function newContext(
     runId,
     workspace,
     lineage,
+    tenantId,
+    trace,
+    userId,
   }: {
     readonly agent: AgentVersion;
     readonly runId: string;
     readonly workspace: Workspace;
     readonly lineage: Lineage;
+    /** Tenant that the call names. */
+    readonly tenantId?: string | undefined;
+    /** The run's own span, if its trace began outside. */
+    readonly trace?: string | undefined;
+    /** User whose call began the chain. */
+    readonly userId?: string | undefined;
   },
 ): IssuedContext {
   const serviceKey = newRunKey(ids, { workspaceId: workspace.id, runId });
@@ -36,8 +45,14 @@ export function newContext(
     runId,
     serviceKey,
     context: {
-      ...callingAgent(agent, workspace, { ...lineage, budgets: withSpendCap(lineage.budgets, agent, runId) }),
+      ...callingAgent(agent, workspace, {
+        ...lineage,
+        budgets: withSpendCap(lineage.budgets, agent, runId),
+        tenantId: lineage.tenantId ?? tenantId,
+        userId,
+      }),
       rootRunId: lineage.rootRunId ?? runId,
+      ...(trace && { trace }),
       keyHash: hashKey(serviceKey),
       signingSecret: Buffer.from(ids.randomBytes(32)).toString('base64url'),
     },

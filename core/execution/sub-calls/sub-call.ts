@@ -56,6 +56,8 @@ export async function checkSubCall(
     maxHops,
     budgets: [...calling.budgets, { id: deps.ids.uuid(), ref: refOf(agent), cap }],
     isStrict: calling.isStrict,
+    ...(calling.tenantId !== undefined && { tenantId: calling.tenantId }),
+    ...(calling.userId !== undefined && { userId: calling.userId }),
     foreign: calling.foreign,
     skillHome: { workspaceId: calling.agentWorkspaceId, slug: calling.chain.at(-1)!.split('/')[0]! },
     deadline,

@@ -80,7 +80,10 @@ const ABOUT: { readonly [path: string]: string } = {
   'loop.on_max_cost':
     '"ask" lets a person decide whether a run may cost more; "end" by default. The loop is then durable.',
   'loop.tools':
-    'The tools of the platform, and of MCP servers, that the loop may use. All but later, ask_human, wait and event_url by default.',
+    'The tools of the platform, and of MCP servers, that the loop may use. By default those of the sandbox: bash, read_file, write_file and list_files.',
+  'loop.memory': 'Settings of the memory tools.',
+  'loop.memory.scope':
+    'Whose memory the loop works with: "tenant" (default) is that of the tenant of the call, and without one that of the workspace; "workspace" is always that of the workspace.',
   max_turns: 'Older position of loop.max_turns.',
   custom_tools: 'Tools of the loop: shell commands with {{placeholders}}.',
   'custom_tools[].name': '1 to 64 letters, digits, "_" and "-".',
@@ -106,6 +109,8 @@ const ABOUT: { readonly [path: string]: string } = {
     'Variables of the command. A $ with the name of a declared secret in braces stands for the secret.',
   'mcp_servers[].headers':
     'Headers of its requests. A $ with the name of a declared secret in braces stands for the secret.',
+  'mcp_servers[].connection':
+    'The name of a connection of the workspace or of the caller, whose access token is sent with its requests.',
   'mcp_servers[].tools': 'Tools that the model gets; all by default.',
   'mcp_servers[].read_only': 'Whether its tools change nothing, so that a call may be repeated.',
   'mcp_servers[].interruption':
@@ -144,6 +149,9 @@ const ABOUT: { readonly [path: string]: string } = {
   'retry.max': RETRY_TEXTS.max,
   'retry.backoff_seconds': RETRY_TEXTS.backoff_seconds,
   'retry.on': RETRY_TEXTS.on,
+  sessions: 'The defaults of its sessions; false: it takes none. Prompts, programs and loops take sessions by default.',
+  'sessions.busy': 'What a message does while another one of its session is under way; enqueue by default.',
+  'sessions.ttl_days': 'Days after its last message until a session is erased; 30 by default.',
   concurrency: QUEUE_TEXTS.concurrency,
   'concurrency.limit': QUEUE_TEXTS.limit,
   'concurrency.key': QUEUE_TEXTS.key,
@@ -155,6 +163,8 @@ const ABOUT: { readonly [path: string]: string } = {
   debounce: QUEUE_TEXTS.debounce,
   'debounce.seconds': QUEUE_TEXTS.debounce_seconds,
   'debounce.key': QUEUE_TEXTS.key,
+  workspace:
+    'Whether the files in /home/user are kept from one message of a session to the next; false by default. Loops and programs.',
   required_secrets: 'Names of secrets that a run requires. Required for tools and agents, [] if there are none.',
   optional_secrets: 'Names of secrets that a run gets if the workspace has them.',
   egress:
@@ -183,8 +193,12 @@ const ABOUT: { readonly [path: string]: string } = {
   manifest: 'Dependencies and limits of an orchestrator.',
   'manifest.manifest_version': '1.',
   'manifest.dependencies': 'The agents that it calls.',
-  'manifest.dependencies[].id': 'org/agent.',
-  'manifest.dependencies[].version': 'An exact version such as "v1".',
+  'manifest.dependencies[].id': 'org/agent, or a2a: and the https address of the card of an agent of others.',
+  'manifest.dependencies[].version': 'An exact version such as "v1"; not of an agent of others.',
+  'manifest.dependencies[].name': 'For an agent of others: 1 to 24 lower-case letters, digits and single hyphens.',
+  'manifest.dependencies[].headers': `For an agent of others: headers of the requests to it; "\${NAME}" stands for a secret.`,
+  'manifest.dependencies[].connection':
+    'For an agent of others: the name of a connection, whose access token is sent with the requests to it.',
   'manifest.dependencies[].approval': `For the custom tools that call it. ${APPROVAL_TEXTS.approval}`,
   'manifest.dependencies[].approval.when': APPROVAL_TEXTS.when,
   'manifest.dependencies[].approval.timeout_seconds': APPROVAL_TEXTS.timeout_seconds,

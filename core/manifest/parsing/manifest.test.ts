@@ -175,6 +175,8 @@ describe('is published as', () => {
     ],
     ['a package', { ...tool, pip_package: 'word-count[x]>=1.0,<2' }, { pip_package: 'word-count[x]>=1.0,<2' }],
     ['a second attempt', { ...tool, retry_on_interruption: true }, { retry_on_interruption: true }],
+    ['files that its sessions keep', { ...agent, workspace: true }, { workspace: true }],
+    ['no files, of a loop that was read back', { ...agent, workspace: false }, {}],
     ['none, of a loop that was read back', { ...agent, retry_on_interruption: false }, {}],
     ['a limit', { ...prompt, concurrency: { limit: 1, key: null } }, { concurrency: { limit: 1, on_limit: 'queue' } }],
     [
@@ -223,6 +225,44 @@ describe('is published as', () => {
       { manifest: { manifest_version: 1, dependencies: [], max_hops: 1, per_call_downstream_cap: 50 } },
     ],
     ['an empty section', { ...tool, manifest: {} }, { manifest: null }],
+    [
+      'an agent of others is a server of the loop',
+      {
+        ...agent,
+        loop: { custom_tools: [callTool] },
+        manifest: {
+          ...(agent.manifest as Body),
+          dependencies: [
+            {
+              id: 'a2a:https://agents.example.com/card.json',
+              name: 'translator',
+              headers: { Authorization: `Bearer \${SEARCH_KEY}` },
+              approval: 'always',
+            },
+            { id: 'a2a:https://agents.example.com/other.json', name: 'lawyer', connection: 'law' },
+            { id: 'acme/other', version: 'v1' },
+          ],
+        },
+      },
+      {
+        loop: {
+          max_turns: 25,
+          mcp_servers: [
+            {
+              name: 'translator',
+              url: 'https://agents.example.com/card.json',
+              transport: 'a2a',
+              headers: { Authorization: `Bearer \${SEARCH_KEY}` },
+              read_only: false,
+              optional: false,
+              approval: {},
+            },
+            { name: 'lawyer', url: 'https://agents.example.com/other.json', transport: 'a2a', connection: 'law' },
+          ],
+        },
+        manifest: { ...(agent.manifest as Body), per_call_downstream_cap: 50, orchestration_mode: 'strict' },
+      },
+    ],
     [
       'a whole SKILL.md',
       { name: 'tone', type: 'skill', prompt: '---\nname: tone\ndescription: >\n  How we\n  write.\n---\n\n# Tone\n' },
@@ -368,8 +408,8 @@ describe('is refused:', () => {
     ['half a turn', { ...agent, loop: { max_turns: 1.5 } }, 'loop.max_turns: must be a whole number'],
     [
       'an unknown tool of the platform',
-      { ...agent, loop: { tools: ['read_file', 'web_search'] } },
-      'loop.tools[1]: must be one of bash, read_file, write_file, list_files, later, ask_human, wait, event_url, or a tool of mcp_servers: submit_result and your own tools are always available, but is "web_search"',
+      { ...agent, loop: { tools: ['read_file', 'read_mail'] } },
+      'loop.tools[1]: must be one of bash, read_file, write_file, list_files, later, ask_human, wait, event_url, memory_list, memory_read, memory_write, memory_delete, web_search, web_fetch, or a tool of mcp_servers: submit_result and your own tools are always available, but is "read_mail"',
     ],
     ['tools that are no list', { ...agent, loop: { tools: 'bash' } }, 'loop.tools: must be an array'],
     ['no money', { ...agent, loop: { max_cost_usd: 0 } }, 'loop.max_cost_usd: must be more than 0: leave it out'],
@@ -377,6 +417,13 @@ describe('is refused:', () => {
     ['another word for it', { ...agent, loop: { max_cost_usd: 1, on_max_cost: 'stop' } }, 'loop.on_max_cost: must be'],
     ['money as text', { ...agent, loop: { max_cost_usd: '$1' } }, 'loop.max_cost_usd: must be a number of US dollars'],
     ['51 older turns', { ...agent, max_turns: 51 }, 'max_turns: must be from 1 to 50'],
+    ['files of a prompt', { ...prompt, workspace: true }, 'workspace: must be left out here: only loops and programs'],
+    [
+      'files of a service',
+      { ...tool, run_mode: 'always_on', runtime: { command: 'x' }, workspace: true },
+      'workspace: must be left out here: only loops and programs with run_mode on_demand',
+    ],
+    ['files by name', { ...agent, workspace: 'yes' }, 'workspace: must be'],
     [
       'a loop that begins again',
       { ...agent, retry_on_interruption: true },
@@ -529,6 +576,31 @@ describe('is refused:', () => {
       'no manifest version',
       withManifest({ manifest_version: null }),
       'manifest.manifest_version: must be 1, but is missing',
+    ],
+    [
+      'an agent of others without a name',
+      withManifest({ dependencies: [{ id: 'a2a:https://agents.example.com/card.json' }] }),
+      'manifest.dependencies[0].name: must be a name for the agent, but is missing',
+    ],
+    [
+      'an agent of others with a version',
+      withManifest({ dependencies: [{ id: 'a2a:https://agents.example.com/c', name: 'x', version: 'v1' }] }),
+      'manifest.dependencies[0].version: must be left out',
+    ],
+    [
+      'an agent of others with a secret in its manifest',
+      withManifest({
+        dependencies: [
+          { id: 'acme/other', version: 'v1' },
+          { id: 'a2a:https://agents.example.com/c', name: 'x', headers: { Authorization: 'Bearer made-up' } },
+        ],
+      }),
+      'manifest.dependencies[1].headers.Authorization: must take its value from a secret',
+    ],
+    [
+      'an agent of others for a program',
+      { ...tool, manifest: { dependencies: [{ id: 'a2a:https://agents.example.com/c', name: 'x' }] } },
+      'manifest.dependencies: may name agents by their card only in a loop',
     ],
     ['no hops', withManifest({ max_hops: 0 }), 'manifest.max_hops: must be at least 1 with dependencies, but is 0'],
     [

@@ -9,7 +9,13 @@ import { shortDescription } from '../skill.ts';
 import { checkMcpServers } from './mcp-servers.ts';
 import { IGNORED, MEMBERS, type MemberName, type Members, UNSHOWN } from './members.ts';
 import { agentSettingsOf, settingWarnings } from './model-settings.ts';
-import { checkCustomTools, checkOrchestration, ORCHESTRATION_MEMBERS } from './orchestration.ts';
+import {
+  checkCustomTools,
+  checkOrchestration,
+  isRemote,
+  ORCHESTRATION_MEMBERS,
+  remoteServers,
+} from './orchestration.ts';
 import { placeholderWarnings } from './placeholders.ts';
 import {
   durabilityOf,
@@ -23,9 +29,11 @@ import {
   retryOf,
   schemaOf,
   secretsOf,
+  sessionsOf,
   textsOf,
   timeoutOf,
   unique,
+  workspaceOf,
 } from './rules.ts';
 import { unknownMembers } from './unknown-members.ts';
 
@@ -53,6 +61,14 @@ const CHANGEABLE_MEMBERS = [
   'default_skills',
   'price_per_call_cents',
 ] as const satisfies readonly MemberName[];
+
+/** Names the field of an error of a server that is an agent of others: its author wrote it as a dependency. */
+function ofDependency({ field, message }: FieldError, ownServers: number, positions: readonly number[]): FieldError {
+  const [all, index] = /^mcp_servers\[(\d+)\]/.exec(field) ?? [];
+  if (index === undefined || Number(index) < ownServers) return { field, message };
+  const at = positions[Number(index) - ownServers]!;
+  return { field: `manifest.dependencies[${at}]${field.slice(all!.length)}`, message };
+}
 
 const DEFAULT_MAX_TURNS = 25;
 /** Maximum number of unknown members to report. */
@@ -106,7 +122,7 @@ function checkMembers(body: Record<string, unknown>, found: Found): CheckedDefin
     is_public: given.is_public ?? false,
     default_skills: unique(given.default_skills),
     skills_locked: given.skills_locked ?? false,
-    ...secretsOf(type, given, body, found),
+    ...secretsOf(type, given, body, execution, found),
     ...egressOf(engine, given, found),
     entrypoint: given.entrypoint ?? null,
     source_url: given.source_url ?? null,
@@ -241,6 +257,8 @@ type Execution = Pick<
   | 'retry_on_interruption'
   | 'durable'
   | 'retry'
+  | 'sessions'
+  | 'workspace'
   | keyof QueueRules
 >;
 
@@ -260,7 +278,10 @@ function executionOf(type: AgentType, given: Members, body: Record<string, unkno
 
   const { max_turns, custom_tools: ownTools, mcp_servers: ownServers, ...loop } = given.loop ?? {};
   const rawTools = ownTools ?? given.custom_tools ?? [];
-  const rawServers = ownServers ?? given.mcp_servers ?? [];
+  const dependencies = given.manifest?.dependencies ?? [];
+  const remote = remoteServers(dependencies);
+  const positions = dependencies.flatMap((each, index) => (isRemote(each) ? [index] : []));
+  const rawServers = [...(ownServers ?? given.mcp_servers ?? []), ...remote];
   const turns = max_turns ?? given.max_turns ?? DEFAULT_MAX_TURNS;
   const hasLoopMembers = rawTools.length > 0 || rawServers.length > 0 || given.max_turns !== undefined;
   if (!traits.hasLoop && hasLoopMembers) {
@@ -278,8 +299,10 @@ function executionOf(type: AgentType, given: Members, body: Record<string, unkno
       errors.push({ field: 'run_mode', message: 'must be on_demand without a runtime.command: always_on needs one' });
     }
   }
-  const customTools = traits.hasLoop ? checkCustomTools(rawTools, found) : [];
-  const servers = traits.hasLoop ? checkMcpServers(rawServers, { given, customTools }, found) : [];
+  const customTools = traits.hasLoop ? checkCustomTools(rawTools, found, loop.tools ?? []) : [];
+  const ofServers: Found = { errors: [], warnings };
+  const servers = traits.hasLoop ? checkMcpServers(rawServers, { given, customTools }, ofServers) : [];
+  errors.push(...ofServers.errors.map((error) => ofDependency(error, rawServers.length - remote.length, positions)));
   const waiting = waitingMember({
     loop: { ...loop, mcp_servers: traits.hasLoop ? servers : rawServers },
     custom_tools: traits.hasLoop ? customTools : rawTools,
@@ -308,5 +331,7 @@ function executionOf(type: AgentType, given: Members, body: Record<string, unkno
     ...durability,
     ...retryOf(given, { run_mode, engine, ...durability }, found),
     ...queueRulesFor(given, { run_mode, engine }, found),
+    ...sessionsOf(given, { run_mode, engine }, found),
+    ...workspaceOf(given, { run_mode, engine }, found),
   };
 }

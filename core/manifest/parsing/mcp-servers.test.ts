@@ -49,6 +49,38 @@ test('a command gets its defaults, and all tools of a server may be offered', ()
   expect(checkDefinition(definition)).toMatchObject({ definition: { loop: definition!.loop }, errors: [] });
 });
 
+test('a connection declares its secret, as an optional one for an optional server', () => {
+  const { definition, errors } = checkDefinition(
+    agentWith(
+      { ...SERVER, connection: 'git-hub' },
+      { name: 'other', url: SERVER.url, connection: 'other', optional: true },
+    ),
+  );
+  expect(errors).toEqual([]);
+  expect(definition).toMatchObject({
+    required_secrets: ['SEARCH_KEY', 'PLATFORM_CONNECTION_GIT_HUB'],
+    optional_secrets: ['ORG', 'PLATFORM_CONNECTION_OTHER'],
+    loop: { mcp_servers: [{ connection: 'git-hub' }, { connection: 'other' }] },
+  });
+  expect(checkDefinition(definition)).toMatchObject({ definition, errors: [] });
+});
+
+test.each<[string, object, string]>([
+  ['has another form', { connection: 'Git_Hub' }, 'mcp_servers[0].connection: must be the name of a connection'],
+  [
+    'is beside a header that it sets',
+    { connection: 'a', headers: { authorization: 'Bearer ${SEARCH_KEY}' } },
+    'must not have "Authorization" beside "connection"',
+  ],
+  [
+    'is beside a command',
+    { url: undefined, command: 'x', connection: 'a' },
+    'mcp_servers[0].connection: must not be set beside "command"',
+  ],
+])('a connection is refused that %s', (_, change, message) => {
+  expect(errorsOf(agentWith({ ...SERVER, ...change })).join()).toContain(message);
+});
+
 test('a service gets the usual path', () => {
   const { definition, errors } = checkDefinition(agentWith({ name: 'own', service: 'my docs' }));
   expect(errors).toEqual([]);

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import * as z from 'zod';
+import { connectionSecret } from '#core/base/connection-names.ts';
 import { providerOfSecret } from '#core/models/providers.ts';
 import { type CustomTool, MCP_TRANSPORTS, type McpServer } from '../definition.ts';
 import { type Found, fieldName, quote } from '../field-error.ts';
@@ -21,6 +22,9 @@ const MAX_TOOL_NAME = 64;
 const nameRule = 'must be 1-24 lower-case letters, digits and single hyphens, with no hyphen at either end';
 const toolRule = 'must be the name of a tool on the server: 1-128 letters, digits, "_", "-" or "."';
 const headersRule = 'must be an object of header name -> value';
+const connectionRule =
+  'must be the name of a connection: at most 40 lower-case letters, digits and single hyphens, beginning with a letter';
+const CONNECTION_NAME = /^[a-z][a-z0-9]*(-[a-z0-9]+)*$/;
 const envRule = 'must be an object of variable name -> value';
 const commandRule = 'must be a program, of 1 to 1,000 characters: a name on the PATH, or a path';
 const serviceRule = 'must be the name or the id of a service of the workspace';
@@ -48,6 +52,7 @@ export const mcpServersShape = z
           .nullish(),
         transport: z.enum(MCP_TRANSPORTS, `must be one of ${MCP_TRANSPORTS.join(', ')}`).nullish(),
         headers: z.record(z.string(), z.unknown(), headersRule).nullish(),
+        connection: z.string(connectionRule).max(40, connectionRule).regex(CONNECTION_NAME, connectionRule).nullish(),
         command: z
           .string(commandRule)
           .regex(/^[^\0\s][^\0\n]{0,999}$/, commandRule)
@@ -107,6 +112,10 @@ export function checkMcpServers(
       message: `is ${quote(name)}, which is not a tool of mcp_servers`,
     });
   }
+  if (servers.length > MAX_SERVERS) {
+    const message = `must be at most ${MAX_SERVERS}, with the agents of others among the dependencies`;
+    errors.push({ field: 'mcp_servers', message });
+  }
   if (ofServers.length > MAX_ALL_TOOLS) {
     const message = `must have at most ${MAX_ALL_TOOLS} tools together, but have ${ofServers.length}`;
     errors.push({ field: 'mcp_servers', message });
@@ -137,11 +146,14 @@ export function checkMcpServers(
 }
 
 type RawServer = z.output<typeof mcpServersShape>[number];
-type Place = Pick<McpServer, 'url' | 'service' | 'path' | 'transport' | 'headers' | 'command' | 'args' | 'env'>;
+type Place = Pick<
+  McpServer,
+  'url' | 'service' | 'path' | 'transport' | 'headers' | 'connection' | 'command' | 'args' | 'env'
+>;
 
 /** The members that say where a server is. Each of them needs the member for which it is listed. */
 const NEEDS = {
-  url: ['transport', 'headers'],
+  url: ['transport', 'headers', 'connection'],
   service: ['path', 'transport', 'headers'],
   command: ['args', 'env'],
 } as const;
@@ -162,19 +174,24 @@ function checkPlace(
     return {};
   }
   const allowed: readonly string[] = NEEDS[place];
-  for (const name of ['path', 'transport', 'headers', 'args', 'env'] as const) {
+  for (const name of ['path', 'transport', 'headers', 'connection', 'args', 'env'] as const) {
     if (server[name] == null || allowed.includes(name)) continue;
     const others = PLACES.filter((other) => (NEEDS[other] as readonly string[]).includes(name));
     const message = `must not be set beside "${place}": it belongs to ${others.map((other) => `"${other}"`).join(' or ')}`;
     errors.push({ field: fieldName([...at, name]), message });
   }
-  const { url, service, path, transport, headers, command, args, env } = server;
+  const { url, service, path, transport, headers, connection, command, args, env } = server;
+  if (connection != null && Object.keys(headers ?? {}).some((name) => name.toLowerCase() === 'authorization')) {
+    const message = 'must not have "Authorization" beside "connection", which sets it';
+    errors.push({ field: fieldName([...at, 'headers']), message });
+  }
   if (command != null) {
     return { command, args: args ?? [], env: checkEnv(env ?? {}, { at: [...at, 'env'], secrets }, found) };
   }
   return {
     ...(url != null ? { url } : { service: service!, path: path ?? SERVICE_PATH }),
     ...(transport != null && { transport }),
+    ...(connection != null && { connection }),
     headers: checkHeaders(headers ?? {}, { at: [...at, 'headers'], secrets }, found),
   };
 }
@@ -202,9 +219,21 @@ export function filledValue(value: string, secrets: Readonly<Record<string, stri
 /** Returns the names of the secrets in a value. */
 const secretsIn = (value: string): string[] => [...value.matchAll(REFERENCE)].map((match) => match[1]!);
 
-/** Returns the names of all secrets in the headers of these servers. */
-export const headerSecrets = (servers: readonly Pick<McpServer, 'headers'>[]): string[] =>
-  servers.flatMap(({ headers = {} }) => Object.values(headers).flatMap(secretsIn));
+/** Returns the names of all secrets in the headers of these servers, those of connections included. */
+export const headerSecrets = (servers: readonly Pick<McpServer, 'headers' | 'connection'>[]): string[] =>
+  servers.flatMap(({ headers = {}, connection }) => [
+    ...Object.values(headers).flatMap(secretsIn),
+    ...(connection === undefined ? [] : [connectionSecret(connection)]),
+  ]);
+
+/** Returns the secrets of the connections that these servers name: of those that a run needs, or of optional ones. */
+export const connectionSecrets = (
+  servers: readonly Pick<McpServer, 'connection' | 'optional'>[],
+  isOptional: boolean,
+): string[] =>
+  servers.flatMap(({ connection, optional }) =>
+    connection === undefined || optional !== isOptional ? [] : [connectionSecret(connection)],
+  );
 
 /** Headers of the connection and the protocol, which only the platform sets. */
 const OWN_HEADERS =

@@ -5,11 +5,12 @@ import { providerShape } from '#core/models/provider-shape.ts';
 import { egressTargetProblem, MAX_EGRESS_TARGETS } from '#core/outbound/egress-target.ts';
 import { PROVIDER_NAMES } from '#core/ports/llm.ts';
 import { entrypointProblem } from '../bundle/entrypoint.ts';
-import { LOOP_TOOLS, MAX_DURABLE_TURNS, MAX_TURNS } from '../definition.ts';
+import { LOOP_TOOLS, MAX_DURABLE_TURNS, MAX_TURNS, MEMORY_SCOPES } from '../definition.ts';
 import { isAcceptEntry } from '../file-rules.ts';
 import { queueShapes } from '../queue-shapes.ts';
 import { REFERENCE } from '../references.ts';
 import { retryShape } from '../retry-policy.ts';
+import { BUSY, MAX_TTL_DAYS } from '../session-rules.ts';
 import { mcpServersShape } from './mcp-servers.ts';
 import { modelSettingsShape } from './model-settings.ts';
 import { customToolsShape, orchestrationShape } from './orchestration.ts';
@@ -18,6 +19,8 @@ const TURNS_RULE = `must be from 1 to ${MAX_TURNS}`;
 const DURABLE_TURNS_RULE = `must be from 1 to ${MAX_DURABLE_TURNS}`;
 const ACTIVE_RULE = `must be a whole number of seconds from 1 to ${MAX_ACTIVE_SECONDS}`;
 const WAIT_RULE = `must be a whole number of seconds from 1 to ${MAX_WAIT_SECONDS}`;
+
+const TTL_RULE = `must be a whole number of days from 1 to ${MAX_TTL_DAYS}`;
 
 const SECRET_NAME = /^[A-Z][A-Z0-9_]{0,127}$/;
 
@@ -65,6 +68,7 @@ const flags = matching('must be command-line flags without shell characters', /^
 
 const ACCEPT_RULE = 'must be a media type such as "application/pdf" or "image/*", or an extension such as ".pdf"';
 const ref = 'must be "skill", "org/skill" or "org/skill@v1"';
+const MEMORY_RULE = 'must be "tenant" or "workspace"';
 const provider = z.union([providerShape, z.literal('any')], `must be one of ${PROVIDER_NAMES} or any`);
 
 /**
@@ -100,6 +104,12 @@ export const MEMBERS = {
         100,
       ).nullish(),
       mcp_servers: mcpServersShape.nullish(),
+      memory: z
+        .strictObject(
+          { scope: z.enum(MEMORY_SCOPES, MEMORY_RULE).nullish() },
+          `must be an object with scope, which ${MEMORY_RULE}`,
+        )
+        .nullish(),
     },
     'must be an object',
   ),
@@ -138,6 +148,17 @@ export const MEMBERS = {
   ),
   retry: retryShape,
   ...queueShapes,
+  sessions: z.union(
+    [
+      z.boolean(),
+      z.strictObject({
+        busy: z.enum(BUSY, `must be one of ${BUSY.join(', ')}`).nullish(),
+        ttl_days: z.int(TTL_RULE).min(1, TTL_RULE).max(MAX_TTL_DAYS, TTL_RULE).nullish(),
+      }),
+    ],
+    'must be true, false, or an object with "busy" and "ttl_days"',
+  ),
+  workspace: boolean,
   required_secrets: secretNames,
   optional_secrets: secretNames,
   no_required_secrets: boolean,

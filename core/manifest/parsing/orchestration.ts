@@ -6,6 +6,7 @@ import {
   LOOP_TOOLS,
   MAX_HOPS,
   type Orchestration,
+  OUTER_TOOLS,
 } from '../definition.ts';
 import { type Found, isObject, show } from '../field-error.ts';
 import { checkSchema } from '../json-schema/schema-validation.ts';
@@ -16,25 +17,61 @@ import { approvalOf, approvalShape } from './approvals.ts';
 const MAX_DEPENDENCIES = 50;
 const MAX_TOOLS = 50;
 /** Reserved names of built-in tools. */
-const BUILT_IN_TOOLS: readonly string[] = [...LOOP_TOOLS, 'submit_result'];
+const BUILT_IN_TOOLS: readonly string[] = [...LOOP_TOOLS, 'submit_result'].filter(
+  (name) => !OUTER_TOOLS.some((outer) => outer === name),
+);
 const PLACEHOLDER = /\{\{(\w+)\}\}/g;
 /** Matches a custom tool's call of a dependency (`docs/interface/loops.md#dependencies`). */
 const PLATFORM_CALL = /platform_call(?:\.py|\.js)?["']?\s+["']?([a-z0-9][a-z0-9-]*\/[a-z0-9][a-z0-9-]*)(?:@(v\d+))?/g;
 
+/** Begins the id of an agent of others. */
+const REMOTE = 'a2a:';
+const MAX_ID = 2048;
+
 const count = (min: number) => z.int('must be a whole number').min(min, `must be at least ${min}`);
 
-const dependency = z.object(
-  {
-    id: z
-      .string('must be "org/agent"')
-      .regex(FULL_NAME, 'must be "org/agent" in lower-case letters, digits and hyphens'),
-    version: z
-      .string('must be an exact version such as "v1"')
-      .regex(EXACT_VERSION, 'must be an exact version such as "v1"'),
-    approval: approvalShape.nullish(),
-  },
-  'must be an object with id and version',
-);
+const idRule = 'must be "org/agent" in lower-case letters, digits and hyphens, or "a2a:" and the address of a card';
+const versionRule = 'must be an exact version such as "v1"';
+
+const dependency = z
+  .object(
+    {
+      id: z
+        .string('must be "org/agent"')
+        .max(MAX_ID, `must be at most ${MAX_ID} characters`)
+        .refine((id) => id.startsWith(REMOTE) || FULL_NAME.test(id), idRule),
+      version: z.string(versionRule).regex(EXACT_VERSION, versionRule).nullish(),
+      name: z.string('must be a string').nullish(),
+      headers: z.record(z.string(), z.unknown(), 'must be an object of header name -> value').nullish(),
+      connection: z.string('must be the name of a connection').nullish(),
+      approval: approvalShape.nullish(),
+    },
+    'must be an object with id and version',
+  )
+  .superRefine(({ id, version, name }, { addIssue }) => {
+    const isOthers = id.startsWith(REMOTE);
+    if (!isOthers && version == null) addIssue({ code: 'custom', path: ['version'], message: versionRule });
+    if (!isOthers) return;
+    if (name == null)
+      addIssue({ code: 'custom', path: ['name'], message: 'must be a name for the agent, but is missing' });
+    if (version != null) {
+      const message = 'must be left out: the card of an agent of others says which version it is';
+      addIssue({ code: 'custom', path: ['version'], message });
+    }
+  });
+type Given = z.output<typeof dependency>;
+
+/** Whether a dependency is an agent of others (`docs/interface/a2a.md#dependencies`). */
+export const isRemote = ({ id }: { readonly id?: unknown }): boolean => typeof id === 'string' && id.startsWith(REMOTE);
+
+/** Returns the agents of others among dependencies as what they become: servers of the loop. */
+export const remoteServers = (dependencies: readonly Given[]) =>
+  dependencies.filter(isRemote).map(({ id, name, headers, connection, approval }) => ({
+    ...{ name: name!, url: id.slice(REMOTE.length), transport: 'a2a' as const },
+    ...(headers && { headers }),
+    ...(connection && { connection }),
+    ...(approval && { approval }),
+  }));
 
 /** Shape of the section; {@link checkOrchestration} checks the rules. */
 export const orchestrationShape = z.looseObject(
@@ -91,8 +128,17 @@ export const customToolsShape = z
   )
   .max(MAX_TOOLS, `must be at most ${MAX_TOOLS}`);
 
-/** Checks the rules of custom tools beyond their shape (`docs/interface/manifest.md#custom-tools`). */
-export function checkCustomTools(tools: z.output<typeof customToolsShape>, { errors, warnings }: Found): CustomTool[] {
+/**
+ * Checks the rules of custom tools beyond their shape (`docs/interface/manifest.md#custom-tools`).
+ *
+ * @param named Tools of the platform that the loop names.
+ */
+export function checkCustomTools(
+  tools: z.output<typeof customToolsShape>,
+  { errors, warnings }: Found,
+  named: readonly string[] = [],
+): CustomTool[] {
+  const reserved = [...BUILT_IN_TOOLS, ...named];
   const names = new Set<string>();
   return tools.map(({ input_schema, interruption, approval, ...given }, index) => {
     const field = `custom_tools[${index}]`;
@@ -101,7 +147,7 @@ export function checkCustomTools(tools: z.output<typeof customToolsShape>, { err
       ...(interruption && { interruption }),
       ...approvalOf(approval, `${field}.approval`, { errors, warnings }),
     };
-    if (BUILT_IN_TOOLS.includes(tool.name)) {
+    if (reserved.includes(tool.name)) {
       errors.push({ field: `${field}.name`, message: `is "${tool.name}", the name of a built-in tool` });
     }
     if (names.has(tool.name)) errors.push({ field: `${field}.name`, message: `is "${tool.name}" a second time` });
@@ -166,11 +212,21 @@ export function checkOrchestration(
   // Agent records show these members inside the section (docs/interface/agents.md#records), but a manifest has them
   // beside it.
   const { custom_tools: _tools, environment: _environment, runtime: _runtime, loop: _loop, ...rest } = given;
-  const dependencies = (section.dependencies ?? []).map(({ approval, ...dependency }, index) => ({
-    ...dependency,
-    ...approvalOf(approval, `manifest.dependencies[${index}].approval`, { errors, warnings }),
-  }));
-  if (tools) checkCalls(tools, dependencies, isManagedLoop, { errors, warnings });
+  const all = section.dependencies ?? [];
+  if (all.some(isRemote) && !isManagedLoop) {
+    errors.push({
+      field: 'manifest.dependencies',
+      message: 'may name agents by their card only in a loop: its tools call them',
+    });
+  }
+  // Agents of others are servers of the loop.
+  const positions = all.flatMap((each, index) => (isRemote(each) ? [] : [index]));
+  const dependencies = positions.map((index) => {
+    const { id, version, approval } = all[index]!;
+    const field = `manifest.dependencies[${index}].approval`;
+    return { id, version: version!, ...approvalOf(approval, field, { errors, warnings }) };
+  });
+  if (tools) checkCalls(tools, { dependencies, positions }, isManagedLoop, { errors, warnings });
   if (Object.keys(rest).length === 0) return null;
 
   if (dependencies.length > 0) {
@@ -183,7 +239,7 @@ export function checkOrchestration(
     const seen = new Set<string>();
     for (const [index, dependency] of dependencies.entries()) {
       const ref = dependencyRef(dependency);
-      if (seen.has(ref)) problem(`dependencies[${index}]`, `is ${ref} a second time`);
+      if (seen.has(ref)) problem(`dependencies[${positions[index]}]`, `is ${ref} a second time`);
       seen.add(ref);
     }
   }
@@ -207,7 +263,7 @@ export function checkOrchestration(
 /** Checks that tools call the dependencies: the model of a managed loop has no other way to reach them. */
 function checkCalls(
   tools: readonly CustomTool[],
-  dependencies: readonly Dependency[],
+  { dependencies, positions }: { readonly dependencies: readonly Dependency[]; readonly positions: readonly number[] },
   isManagedLoop: boolean,
   { errors, warnings }: Found,
 ): void {
@@ -227,7 +283,7 @@ function checkCalls(
   for (const [index, dependency] of dependencies.entries()) {
     if (calls.some((call) => call.id === dependency.id)) continue;
     errors.push({
-      field: `manifest.dependencies[${index}]`,
+      field: `manifest.dependencies[${positions[index]}]`,
       message: `must have a custom tool that calls it: one whose command is "python3 /home/user/helpers/platform_call.py ${dependencyRef(dependency)}"`,
     });
   }

@@ -9,6 +9,7 @@ import { QUEUE_RULES, type QueueRules } from '../queue-rules.ts';
 import { queueRulesOf } from '../queue-shapes.ts';
 import { retryPolicyOf, withoutRepeated } from '../retry-policy.ts';
 import { checkSkillFiles, hasFrontMatter, parseSkill, shortDescription } from '../skill.ts';
+import { connectionSecrets } from './mcp-servers.ts';
 import type { Members } from './members.ts';
 
 /**
@@ -16,7 +17,7 @@ import type { Members } from './members.ts';
  * same name.
  */
 const RESERVED_VARIABLE =
-  /^(PLATFORM_(?!API_KEY$).*|PATH|HOME|USER|LANG|SHELL|TERM|PWD|TMPDIR|PORT|PYTHONPATH|LLM_PROVIDER|LLM_MODEL)$/;
+  /^(PLATFORM_(?!API_KEY$|CONNECTION_).*|PATH|HOME|USER|LANG|SHELL|TERM|PWD|TMPDIR|PORT|PYTHONPATH|LLM_PROVIDER|LLM_MODEL)$/;
 
 /** Variables that make interpreters and libraries run foreign code or print files. The list is incomplete. */
 const CODE_VARIABLE =
@@ -105,6 +106,21 @@ export function durabilityOf(
   };
 }
 
+/** Only what calls start has sessions, and only what has a sandbox has files. */
+export function workspaceOf(
+  { workspace = false }: Members,
+  { run_mode, engine }: Pick<AgentDefinition, 'run_mode'> & { readonly engine: ExecutionEngine | null },
+  { errors }: Found,
+): Pick<AgentDefinition, 'workspace'> {
+  if (!workspace) return {};
+  if (!traitsOf(engine).hasSandbox || run_mode === 'always_on') {
+    const message =
+      'must be left out here: only loops and programs with run_mode on_demand have files in their sessions';
+    errors.push({ field: 'workspace', message });
+  }
+  return { workspace: true };
+}
+
 /** Only runs that calls start end, and a durable run cannot repeat what it has done. */
 export function retryOf(
   { retry }: Members,
@@ -131,6 +147,25 @@ export function retryOf(
     errors.push({ field: 'retry.on', message });
   }
   return { retry: retryPolicyOf(retry, { isDurable }) };
+}
+
+/** Only agents that calls start have sessions; `false` says that this one takes none. */
+export function sessionsOf(
+  { sessions }: Members,
+  { run_mode, engine }: Pick<AgentDefinition, 'run_mode'> & { readonly engine: ExecutionEngine | null },
+  { errors }: Found,
+): Pick<AgentDefinition, 'sessions'> {
+  if (sessions === undefined || sessions === true) return {};
+  if (sessions === false) return { sessions };
+  if (engine === null || run_mode === 'always_on') {
+    errors.push({
+      field: 'sessions',
+      message: 'must be left out here: only agents with run_mode on_demand take sessions',
+    });
+  }
+  const { busy, ttl_days } = sessions;
+  const rules = { ...(busy != null && { busy }), ...(ttl_days != null && { ttl_days }) };
+  return Object.keys(rules).length === 0 ? {} : { sessions: rules };
 }
 
 /** Only runs that calls start end, so that others can begin. */
@@ -251,6 +286,7 @@ export function secretsOf(
   type: AgentType,
   given: Members,
   body: Record<string, unknown>,
+  { loop }: Pick<AgentDefinition, 'loop'>,
   { errors, warnings }: Found,
 ): Pick<AgentDefinition, 'required_secrets' | 'optional_secrets'> {
   const needsList = type === 'tool' || type === 'agent';
@@ -271,8 +307,11 @@ export function secretsOf(
       }
     }
   }
-  const required_secrets = unique(given.required_secrets);
-  const optional_secrets = unique(given.optional_secrets).filter((name) => !required_secrets.includes(name));
+  const servers = loop?.mcp_servers ?? [];
+  const required_secrets = unique([...(given.required_secrets ?? []), ...connectionSecrets(servers, false)]);
+  const optional_secrets = unique([...(given.optional_secrets ?? []), ...connectionSecrets(servers, true)]).filter(
+    (name) => !required_secrets.includes(name),
+  );
   return { required_secrets, optional_secrets };
 }
 

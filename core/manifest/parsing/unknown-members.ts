@@ -2,6 +2,7 @@ import { isCompatible, isLlmProvider } from '#core/ports/llm.ts';
 import { suggestion } from '../did-you-mean.ts';
 import { fieldName, isObject } from '../field-error.ts';
 import { MEMBERS } from './members.ts';
+import { isRemote } from './orchestration.ts';
 
 /** Maximum number of warnings per object. */
 const MAX_WARNINGS = 20;
@@ -23,6 +24,9 @@ const MCP_SERVER = knownIn(MEMBERS.mcp_servers.element);
 /** Records show all but the first two beside them. */
 const SKILL_FILE = [...knownIn(MEMBERS.skill_files.element), 'size', 'sha256'];
 const DEPENDENCY = ['id', 'version'];
+const REMOTE_DEPENDENCY = ['id', 'name', 'headers', 'connection', 'approval'];
+const knownInDependency = (element: unknown): readonly string[] =>
+  isObject(element) && isRemote(element) ? REMOTE_DEPENDENCY : DEPENDENCY;
 
 /** Returns warnings about unknown members of objects inside a manifest. */
 export function unknownMembers(body: Record<string, unknown>): string[] {
@@ -39,15 +43,19 @@ export function unknownMembers(body: Record<string, unknown>): string[] {
     ...inList(body.mcp_servers, ['mcp_servers'], MCP_SERVER),
     ...(isObject(loop) ? inList(loop.mcp_servers, ['loop', 'mcp_servers'], MCP_SERVER) : []),
     ...inList(body.skill_files, ['skill_files'], SKILL_FILE),
-    ...(isObject(manifest) ? inList(manifest.dependencies, ['manifest', 'dependencies'], DEPENDENCY) : []),
+    ...(isObject(manifest) ? inList(manifest.dependencies, ['manifest', 'dependencies'], knownInDependency) : []),
   ];
 }
 
-function inList(list: unknown, path: readonly string[], known: readonly string[]): string[] {
+function inList(
+  list: unknown,
+  path: readonly string[],
+  known: readonly string[] | ((element: unknown) => readonly string[]),
+): string[] {
   if (!Array.isArray(list)) return [];
   const warnings: string[] = [];
   for (const [index, element] of list.slice(0, 50).entries()) {
-    warnings.push(...unknownIn(element, [...path, index], known));
+    warnings.push(...unknownIn(element, [...path, index], typeof known === 'function' ? known(element) : known));
     if (warnings.length >= MAX_WARNINGS) break;
   }
   return warnings.slice(0, MAX_WARNINGS);

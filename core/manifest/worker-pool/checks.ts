@@ -6,7 +6,7 @@ import type { BundleContents, BundleUse, UploadUse } from '../bundle/bundle-cont
 import type { InstallPlan } from '../bundle/install-plan.ts';
 import { type FieldError, unchecked } from '../field-error.ts';
 import { estimateCost, isSmallCheck, type SchemaWeight } from '../json-schema/simple-schema.ts';
-import { fillCommand, type Place } from '../tool-commands/fill-command.ts';
+import type { fillCommand, Place } from '../tool-commands/fill-command.ts';
 import { Threads } from './pool.ts';
 import type { Tasks } from './tasks.ts';
 
@@ -24,6 +24,8 @@ export type CheckDeps = Pick<Deps, 'config' | 'clock'>;
 const threads = new Threads();
 /** Loaded lazily: the cold start of an agent without schemas does not wait for ajv. */
 const validation = lazy(() => import('../json-schema/schema-validation.ts'));
+/** Likewise for an agent without tools of its own. */
+const filling = lazy(() => import('../tool-commands/fill-command.ts'));
 
 interface KnownSchema {
   /** JSON. */
@@ -109,7 +111,8 @@ export async function fillToolCommand(
     knownPlaces.delete(command);
     if (knownPlaces.size >= MAX_KNOWN_COMMANDS) knownPlaces.delete(knownPlaces.keys().next().value!);
     knownPlaces.set(command, places);
-    return fillCommand(command, places, values);
+    const { fillCommand: fill } = await filling();
+    return fill(command, places, values);
   } catch (error) {
     if (hasCode(error, 'CHECK_ENDED'))
       return { problem: `the tool's command is too complex: reading it ${(error as Error).message}.` };

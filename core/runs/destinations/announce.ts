@@ -11,6 +11,7 @@ import {
   tryDelivery,
 } from '#core/outbound/deliveries.ts';
 import type { Deps } from '#core/ports/deps.ts';
+import type { Item } from '#core/ports/table.ts';
 import { type Approval, approvalIdOf } from '../approvals/approval.ts';
 import { findApproval } from '../approvals/store.ts';
 import { headKey, newRunFrom, runFrom } from '../items.ts';
@@ -22,7 +23,7 @@ import { approvalMessage, encoded, messageOf, type RunMessage, waitingMessage } 
 import { closeNote, type Note, openNote, openNotesBefore, openNotesOf, type RunPlace } from './notes.ts';
 import { changedAfter, DestinationStore, noteDestinations } from './store.ts';
 
-export type AnnounceDeps = DeliveryDeps & Pick<Deps, 'runs' | 'blobs' | 'config' | 'showQuestion'>;
+export type AnnounceDeps = DeliveryDeps & Pick<Deps, 'runs' | 'blobs' | 'config' | 'showQuestion' | 'pushTask'>;
 
 /** A process that ended a run announces it within this time; after it, the sweep does. */
 const OWN_MS = 15_000;
@@ -66,10 +67,12 @@ async function announce(deps: AnnounceDeps, place: Pick<Note, 'workspaceId' | 'r
   try {
     const note = await openNote(deps, place);
     if (note === undefined) return;
-    const made = await makeDeliveries(deps, note);
+    const head = await deps.runs.get(headKey(note.workspaceId, note.runId));
+    const made = head === undefined ? [] : await makeDeliveries(deps, note, head);
+    const push = head?.trigger_source === 'a2a' ? await deps.pushTask?.(note) : undefined;
     await showQuestion(deps, note);
     await closeNote(deps, note);
-    await Promise.all(made.map((delivery) => tryDelivery(deps, delivery, runEndListener(deps))));
+    await Promise.all([push?.(), ...made.map((delivery) => tryDelivery(deps, delivery, runEndListener(deps)))]);
   } catch (error) {
     deps.log.error('run not announced', { run_id: place.runId, about: place.about, error: String(error) });
   }
@@ -86,10 +89,8 @@ interface Receiver {
  * Writes the deliveries of a note. Repeating it writes nothing twice, because the id of a delivery follows from its note and
  * receiver, and its log entry outlives it.
  */
-async function makeDeliveries(deps: AnnounceDeps, note: Note): Promise<Delivery[]> {
-  const head = await deps.runs.get(headKey(note.workspaceId, note.runId));
+async function makeDeliveries(deps: AnnounceDeps, note: Note, head: Item): Promise<Delivery[]> {
   const made: Delivery[] = [];
-  if (head === undefined) return made;
   const run = runFrom(head, deps.clock.now());
   const event = eventIn(note, run);
   if (event === undefined) return made;

@@ -10,7 +10,7 @@ export const CALLS = 'calls';
 
 const MINUTE_MS = 60_000;
 /** Six attempts within about nine hours, so that a receiver may be down for a night's maintenance. */
-const BACKOFF_MS = [1, 5, 30, 120, 360].map((minutes) => minutes * MINUTE_MS);
+export const RUN_BACKOFF_MS = [1, 5, 30, 120, 360].map((minutes) => minutes * MINUTE_MS);
 /** A destination is disabled when so many deliveries in a row have failed for good. */
 export const MAX_FAILURES = 20;
 
@@ -24,7 +24,7 @@ function nameOf({ id, subjectId }: Delivery): LogName {
 
 /** Records each attempt in the log of its destination, and disables a destination that keeps failing. */
 export const runEndListener = (deps: Pick<Deps, 'main' | 'clock' | 'log'>): DeliveryListener => ({
-  backoffMs: BACKOFF_MS,
+  backoffMs: RUN_BACKOFF_MS,
 
   async addressOf(delivery) {
     const { destinationId } = nameOf(delivery);

@@ -26,6 +26,7 @@ const run = (id: string, parentRunId: string | null, second: number, more: Parti
   branch: null,
   isDurable: false,
   tenantId: null,
+  sessionId: null,
   scheduleId: null,
   scheduled: null,
   completedAt: null,

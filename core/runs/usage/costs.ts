@@ -94,7 +94,11 @@ export function costDetails({ costs = [], costUsd, llmProvider }: RunCosts): Rec
   const add = (name: string, amount: number): void => {
     sums[name] = (sums[name] ?? 0) + amount;
   };
-  const priced = costs.filter((cost) => cost.costUsd !== undefined);
+  // Searches have no model.
+  const priced = costs.filter(
+    (cost): cost is ModelCost & { readonly provider: LlmProvider } =>
+      cost.costUsd !== undefined && isLlmProvider(cost.provider),
+  );
   const named = Map.groupBy(priced, ({ provider, model }) => `${letterOf(provider)}:${nameOf(provider, model)}`);
   for (const [name, own] of named) {
     add(`n${name}`, 1);

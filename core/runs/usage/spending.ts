@@ -70,6 +70,16 @@ export const addSpending = (before: Spending, added: Spending): Spending => ({
   costUsd: sumOf(before.costUsd, added.costUsd),
 });
 
+/** Adds costs of other things than models. */
+export const withCosts = (spending: Spending, costs: readonly ModelCost[]): Spending =>
+  costs.length === 0
+    ? spending
+    : {
+        ...spending,
+        costs: costs.reduce(addCost, spending.costs),
+        costUsd: costs.reduce<number | undefined>((sum, { costUsd }) => sumOf(sum, costUsd), spending.costUsd),
+      };
+
 /** Requests with and without a known price are separate entries, so that the known cost is not lost. */
 function addCost(costs: readonly ModelCost[], added: ModelCost): readonly ModelCost[] {
   const { provider, model, costUsd } = added;

@@ -2,12 +2,14 @@ export type Answer = import('./platform.js').Answer;
 export type CallOptions = import('./platform.js').CallOptions;
 export type Event = import('./platform.js').Event;
 export type Run = import('./platform.js').Run;
+export type SessionOptions = import('./platform.js').SessionOptions;
 export type Upload = import('./upload.js').Upload;
 /**
  * @typedef {import('./platform.js').Answer} Answer
  * @typedef {import('./platform.js').CallOptions} CallOptions
  * @typedef {import('./platform.js').Event} Event
  * @typedef {import('./platform.js').Run} Run
+ * @typedef {import('./platform.js').SessionOptions} SessionOptions
  * @typedef {import('./upload.js').Upload} Upload
  */
 export { AgentClient } from './agent-client.js';
@@ -16,5 +18,6 @@ export { AuthenticationError, CallChainCycleError, ConflictError, DependencyCall
 export { Stream } from './events.js';
 export * as message from './message.js';
 export { Platform } from './platform.js';
+export { Session } from './session.js';
 export * as storage from './storage.js';
 export * as task from './task.js';

@@ -1,4 +1,5 @@
 import { Stream } from './events.js';
+import { Session } from './session.js';
 export type Answer<Data = any> = {
     data: Data;
     warnings: {
@@ -85,6 +86,8 @@ export type Event = {
     data: Record<string, any>;
 };
 export type Query = Record<string, string | number | boolean | undefined>;
+export type Target = import('./session.js').Target;
+export type SessionOptions = import('./session.js').SessionOptions;
 export type PlatformOptions = {
     /**
      * Default: `PLATFORM_API_KEY`.
@@ -158,6 +161,8 @@ export type PlatformOptions = {
  * @property {Record<string, any>} data
  */
 /** @typedef {Record<string, string | number | boolean | undefined>} Query */
+/** @typedef {import('./session.js').Target} Target */
+/** @typedef {import('./session.js').SessionOptions} SessionOptions */
 /**
  * @typedef {object} PlatformOptions
  * @property {string} [apiKey] Default: `PLATFORM_API_KEY`.
@@ -207,6 +212,24 @@ export declare class Platform {
      * @returns {Promise<Run>}
      */
     start<Name extends string>(agent: Name, input?: import('agent-platform-sdk/agents').InputOf<Name>, { webhook, runAt, delaySeconds, priority, ...options }?: StartOptions): Promise<Run>;
+    /**
+     * A conversation with an agent. Nothing is sent before its first message.
+     *
+     * @template {string} Name
+     * @param {Name} agent With a version, such as `acme/helper@v3`, the conversation stays with that version.
+     * @param {string} [name] The program's own name of the session, or the platform's id of one that exists. The same name,
+     * agent and tenant find the same session. Without one, each object opens a session of its own.
+     * @param {SessionOptions} [options] What a session is opened with.
+     * @returns {Session<Name>}
+     */
+    session<Name extends string>(agent: Name, name?: string, options?: SessionOptions): Session<Name>;
+    /**
+     * The sessions of the workspace, newest first.
+     *
+     * @param {Query} [query] Filters, such as `agent` and `tenant_id`.
+     * @param {RequestOptions} [options]
+     */
+    sessions(query?: Query, options?: RequestOptions): AsyncGenerator<any, void, void>;
     /**
      * Waits for the answer of a run.
      *

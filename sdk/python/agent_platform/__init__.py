@@ -34,11 +34,13 @@ if TYPE_CHECKING:
     from ._upload import Upload
     from .async_platform import AsyncPlatform, AsyncStream
     from .platform import Answer, Platform, Run, Stream
+    from .session import AsyncSession, Session
 
 __all__ = [
     "AgentClient",
     "Answer",
     "AsyncPlatform",
+    "AsyncSession",
     "AsyncStream",
     "AuthenticationError",
     "CallChainCycleError",
@@ -57,6 +59,7 @@ __all__ = [
     "Run",
     "RunFailedError",
     "ServerError",
+    "Session",
     "StepOrderError",
     "StorageConflictError",
     "StorageError",
@@ -71,15 +74,17 @@ __all__ = [
     "task",
 ]
 
-_MODULES = ("agent_client", "async_platform", "call_context", "durable", "message", "platform", "storage", "task")
+_MODULES = ("agent_client", "async_platform", "call_context", "durable", "message", "platform", "session", "storage", "task")
 _HOMES = {
     "AgentClient": "agent_client",
     "Answer": "platform",
     "AsyncPlatform": "async_platform",
+    "AsyncSession": "session",
     "AsyncStream": "async_platform",
     "CallContext": "call_context",
     "Platform": "platform",
     "Run": "platform",
+    "Session": "session",
     "Stream": "platform",
     "Upload": "_upload",
 }

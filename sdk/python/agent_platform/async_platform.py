@@ -8,7 +8,11 @@ from typing import Any, Callable, Generic, TypeVar
 from ._http import Connection
 from ._threads import in_thread
 from ._upload import Upload
-from .platform import Answer, File, Platform, Run, Stream, _locate, _pages
+from .platform import Answer, File, Platform, Run, Stream, _locate, _pages, _path_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .session import AsyncSession
 
 T = TypeVar("T")
 _END: Any = object()
@@ -70,6 +74,15 @@ class AsyncPlatform:
 
     async def start(self, agent: str, input: Mapping[str, Any] | None = None, **options: Any) -> Run:
         return await self._do(lambda platform: platform.start(agent, input, **options))
+
+    def session(self, agent: str, name: str | None = None, **options: Any) -> AsyncSession:
+        from .session import AsyncSession, _Opening
+
+        _path_of(agent, "run")
+        return AsyncSession(self, _Opening(agent, name, **options))
+
+    def sessions(self, query: Mapping[str, Any] | None = None, **options: Any) -> AsyncIterator[Any]:
+        return self.list("/workspaces/{workspace_id}/sessions", query, **options)
 
     async def wait(self, run: Run | str, **options: Any) -> Answer:
         return await self._do(lambda platform: platform.wait(run, **options))

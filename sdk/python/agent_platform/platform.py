@@ -35,6 +35,10 @@ from .errors import PlatformError, TimeoutExceededError, describe_failure, error
 
 #: A path, a name and its content, or an upload.
 File = Union[str, "os.PathLike[str]", tuple[str, Union[bytes, BinaryIO]], Upload]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .session import Session
+
 T = TypeVar("T")
 
 DEFAULT_TIMEOUT_SECONDS = 300.0
@@ -167,8 +171,30 @@ class Platform:
         ``idempotency_key`` gets the answer of the first; by default the retries of this call share a new key.
         ``headers`` are additional ones, such as ``X-Platform-Skills``.
         """
+        path = _path_of(agent, endpoint)
+        return self._call(
+            path,
+            input or {},
+            files=files,
+            idempotency_key=idempotency_key,
+            headers=headers,
+            timeout=timeout,
+            max_retries=max_retries,
+        )
+
+    def _call(
+        self,
+        path: str,
+        input: Mapping[str, Any],
+        *,
+        files: Iterable[File] = (),
+        idempotency_key: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        timeout: float | None = None,
+        max_retries: int | None = None,
+    ) -> Answer:
         access = self._access(timeout, max_retries)
-        url, sent, body = self._prepare(access, agent, input, endpoint, files, idempotency_key, headers)
+        url, sent, body = self._prepare(access, path, input, files, idempotency_key, headers)
         answer, received, status = self._send("POST", url, sent, body, access)
         if status != 202:
             return _as_answer(answer, received)
@@ -191,11 +217,34 @@ class Platform:
         The run continues if the caller stops reading. A connection that is lost is made again: then only the events
         from there on are yielded. A run that outlasts the stream is followed to its end, without a gap.
         """
+        return self._stream(
+            agent,
+            lambda _: _path_of(agent, endpoint),
+            input or {},
+            files=files,
+            idempotency_key=idempotency_key,
+            headers=headers,
+            timeout=timeout,
+            max_retries=max_retries,
+        )
+
+    def _stream(
+        self,
+        agent: str,
+        path: Callable[[Platform], str],
+        input: Mapping[str, Any],
+        *,
+        files: Iterable[File] = (),
+        idempotency_key: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        timeout: float | None = None,
+        max_retries: int | None = None,
+    ) -> Stream[Union[dict[str, Any], Answer]]:
         platform = self._with(self._connection or Connection())
 
         def events(begun: _Begun) -> Iterator[Any]:
             access = platform._access(timeout, max_retries)
-            url, sent, body = platform._prepare(access, agent, input, endpoint, files, idempotency_key, headers)
+            url, sent, body = platform._prepare(access, path(platform), input, files, idempotency_key, headers)
             sent["Accept"] = "text/event-stream"
             end = platform._follow_end(access, timeout)
             return platform._events(begun, agent, url, sent, body, access, end, max_retries)
@@ -225,7 +274,8 @@ class Platform:
         ``priority`` (-10 to 10) begin first.
         """
         access = self._access(timeout, max_retries)
-        url, sent, body = self._prepare(access, agent, input, endpoint, files, idempotency_key, headers)
+        path = _path_of(agent, endpoint)
+        url, sent, body = self._prepare(access, path, input or {}, files, idempotency_key, headers)
         sent["Prefer"] = "respond-async"
         if webhook is not None:
             sent["X-Platform-Webhook"] = webhook
@@ -240,6 +290,23 @@ class Platform:
             sent["X-Platform-Priority"] = str(priority)
         answer, _, _ = self._send("POST", url, sent, body, access)
         return Run(answer["run_id"], answer["url"])
+
+    def session(self, agent: str, name: str | None = None, **options: Any) -> Session:
+        """A conversation with an agent. Nothing is sent before its first message.
+
+        ``name`` is the program's own name of the session, or the platform's id of one that exists: the same name, agent and
+        tenant find the same session. Without one, each object opens a session of its own. ``tenant`` is your customer, to
+        whom the session belongs. With a version, such as ``acme/helper@v3``, the conversation stays with that version. A
+        session is opened with ``title``, ``metadata``, ``ttl_days`` and ``busy``.
+        """
+        from .session import Session, _Opening
+
+        _path_of(agent, "run")
+        return Session(self, _Opening(agent, name, **options))
+
+    def sessions(self, query: Mapping[str, Any] | None = None, **options: Any) -> Iterator[Any]:
+        """The sessions of the workspace, newest first. ``query`` has filters, such as ``agent`` and ``tenant_id``."""
+        return self.list("/workspaces/{workspace_id}/sessions", query, **options)
 
     def wait(self, run: Run | str, *, timeout: float | None = None, max_retries: int | None = None) -> Answer:
         """Waits for the answer of a run: a started call, or the ID of any run of the workspace."""
@@ -586,24 +653,20 @@ class Platform:
     def _prepare(
         self,
         access: Access,
-        agent: str,
-        input: Mapping[str, Any] | None,
-        endpoint: str,
+        path: str,
+        input: Mapping[str, Any],
         files: Iterable[File],
         idempotency_key: str | None,
         headers: Mapping[str, str] | None,
     ) -> tuple[str, dict[str, str], bytes]:
-        match = _REFERENCE.fullmatch(agent)
-        if not match:
-            raise ValueError(f'"{agent}" is no agent, such as "acme/summarize" or "acme/summarize@v1"')
-        url = f"{self._url}/{match[1]}/{match[2]}/{match[3] or 'latest'}/{quote(endpoint, safe='')}"
+        url = self._address(path, access)
         given = [_read(file) for file in files]
         if given:
             from ._upload import form_body
 
             content_type, body = form_body(access, given, input)
         else:
-            content_type, body = json_body(access, input or {})
+            content_type, body = json_body(access, input)
         sent = {**self._headers, "Content-Type": content_type, **(headers or {})}
         # Without retries a key would be of no use.
         if idempotency_key is None and access.retries > 0:
@@ -615,6 +678,13 @@ class Platform:
 
 def _lazily(make: Callable[[], Iterator[T]]) -> Iterator[T]:
     yield from make()
+
+
+def _path_of(agent: str, endpoint: str) -> str:
+    match = _REFERENCE.fullmatch(agent)
+    if not match:
+        raise ValueError(f'"{agent}" is no agent, such as "acme/summarize" or "acme/summarize@v1"')
+    return f"/{match[1]}/{match[2]}/{match[3] or 'latest'}/{quote(endpoint, safe='')}"
 
 
 def _locate(run: Run | str) -> tuple[str, str]:

@@ -316,6 +316,7 @@ export function runsSuite(target: () => Target, { python, node }: Languages): vo
           scheduled_at: null,
           scheduled_local: null,
           scheduled_zone: null,
+          session_id: null,
           input_data: { n: 7 },
           output_data: { ok: true },
           attempt: null,

@@ -5,6 +5,7 @@ import type { Json } from '#core/base/json.ts';
 import { type StartedCall, startCall } from '#core/execution/calls/call.ts';
 import type { CallAnswer } from '#core/execution/calls/finish.ts';
 import { answerWhileHeld } from '#core/execution/calls/held-answer.ts';
+import type { Call } from '#core/execution/calls/prepare.ts';
 import { checkDeprecation } from '#core/execution/calls/target.ts';
 import { topOfChain } from '#core/execution/sub-calls/lineage.ts';
 import type { QueueRules } from '#core/manifest/queue-rules.ts';
@@ -31,7 +32,7 @@ export interface ScheduleRunAnswer {
   readonly error: string | null;
 }
 
-interface RunSettings {
+interface RunSettings extends Pick<Call, 'trace'> {
   readonly input: ScheduleInput;
   /** Scheduled time of the run in epoch milliseconds. */
   readonly scheduledAt?: number | undefined;
@@ -62,6 +63,7 @@ export async function runNow(
     item,
     mayBePrevented = false,
     check,
+    ...trace
   }: {
     runId: string;
     source: 'manual' | 'webhook';
@@ -70,7 +72,7 @@ export async function runNow(
     item?: Item;
     mayBePrevented?: boolean;
     check?: (schedule: Schedule) => void;
-  },
+  } & Pick<Call, 'trace'>,
 ): Promise<ScheduleRunAnswer | undefined> {
   const { id: scheduleId, workspaceId } = schedule;
   const run: OpenScheduleRun = { scheduleId, workspaceId, runId, source };
@@ -80,7 +82,7 @@ export async function runNow(
     return beginRunChange(deps, current, run, mayBePrevented);
   };
   const begun = await new ScheduleStore(deps, workspaceId).change(scheduleId, begin, item);
-  return begun && executeRun(deps, begun, run, { input, scheduledAt });
+  return begun && executeRun(deps, begun, run, { input, scheduledAt, ...trace });
 }
 
 /** Builds the answer of {@link runNow} from the record of an ended run. */
@@ -125,7 +127,13 @@ export async function executeRun(
   deps: Deps,
   schedule: Schedule,
   run: OpenScheduleRun,
-  { input = schedule.input, scheduledAt = run.scheduledFor, waitUntil = 0, onStarted }: Partial<RunSettings> = {},
+  {
+    input = schedule.input,
+    scheduledAt = run.scheduledFor,
+    waitUntil = 0,
+    onStarted,
+    ...trace
+  }: Partial<RunSettings> = {},
 ): Promise<ScheduleRunAnswer> {
   const startedAt = deps.clock.now();
   let answer: CallAnswer | undefined;
@@ -133,7 +141,7 @@ export async function executeRun(
   let call: StartedCall | undefined;
   let success: 'counted' | 'changes schedule' | undefined;
   try {
-    call = await startWhenAdmitted(deps, schedule, run, { input, scheduledAt, waitUntil, onStarted });
+    call = await startWhenAdmitted(deps, schedule, run, { input, scheduledAt, waitUntil, onStarted, ...trace });
     onStarted?.();
     const work = call.finish(undefined, async () => {
       success = (await noteSuccess(deps, run)) ? 'counted' : 'changes schedule';
@@ -184,13 +192,13 @@ async function startWhenAdmitted(
   deps: Deps,
   schedule: Schedule,
   run: OpenScheduleRun,
-  { input, scheduledAt, waitUntil, onStarted }: RunSettings,
+  { onStarted, ...settings }: RunSettings,
 ): Promise<StartedCall> {
   for (;;) {
     try {
-      return await startScheduledCall(deps, schedule, run, { input, scheduledAt, waitUntil });
+      return await startScheduledCall(deps, schedule, run, settings);
     } catch (error) {
-      if (!lacksRoom(error) || deps.clock.now() >= waitUntil) throw error;
+      if (!lacksRoom(error) || deps.clock.now() >= settings.waitUntil) throw error;
       onStarted?.();
       await sendHeartbeat(deps, run);
       await deps.clock.sleep(RETRY_MS * (0.5 + Math.random()));
@@ -202,7 +210,7 @@ async function startScheduledCall(
   deps: Deps,
   schedule: Schedule,
   run: OpenScheduleRun,
-  { input, scheduledAt, waitUntil }: RunSettings,
+  { input, scheduledAt, waitUntil, ...trace }: Omit<RunSettings, 'onStarted'>,
 ): Promise<StartedCall> {
   const [agent, workspace] = await Promise.all([
     versionToRun(deps, schedule),
@@ -230,6 +238,7 @@ async function startScheduledCall(
     // Callers of a trigger or webhook get the result in the response.
     isUnattended: run.source === 'schedule',
     lineage: topOfChain(agent),
+    ...trace,
     skillHeaders: {},
     scheduleId: schedule.id,
     ...(schedule.retry && { retry: schedule.retry }),

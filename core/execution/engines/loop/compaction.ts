@@ -39,6 +39,8 @@ interface CompactionOptions {
   readonly deps: Pick<Deps, 'modelTable' | 'clock'>;
   readonly run: EngineRun;
   readonly conversation: Conversation;
+  /** The message with the input of the run. */
+  readonly first: Extract<LlmMessage, { role: 'user' }>;
   readonly tools: LoopTools;
   /** Returns the number of turns that can follow a turn. */
   readonly turnsAfter: (turn: number) => number;
@@ -59,14 +61,11 @@ interface CompactionOptions {
  */
 export class Compaction {
   readonly #options: CompactionOptions;
-  /** The first message as it was at the start of the run. */
-  readonly #first: Extract<LlmMessage, { role: 'user' }>;
   /** Number of compactions that remain. */
   left = MAX_COMPACTIONS;
 
   constructor(options: CompactionOptions) {
     this.#options = options;
-    this.#first = options.conversation.messages[0] as Extract<LlmMessage, { role: 'user' }>;
   }
 
   /** Compacts before a turn whose request would be too long, if enough turns remain. */
@@ -134,7 +133,7 @@ export class Compaction {
 
   /** Returns false, leaving the conversation unchanged, if the model wrote no notes. */
   async #compact(turn: number): Promise<boolean> {
-    const { conversation, run, log, spending, ask } = this.#options;
+    const { conversation, first, run, log, spending, ask } = this.#options;
     this.left--;
     const costBefore = spending().costUsd;
     const before_tokens = conversation.tokens;
@@ -143,8 +142,8 @@ export class Compaction {
     const said = conversation.messages.filter((message) => !restrictions.includes(message));
     const { text } = await ask(turn, [...said, { role: 'user', text: NOTES_WANTED }]);
     if (text.trim() === '') return false;
-    const files = [...(this.#first.files ?? []), ...results.flatMap((result) => result.files ?? [])];
-    conversation.beginAnew({ ...this.#first, files, text: this.#beginning(text.trim()) }, restrictions);
+    const files = [...(first.files ?? []), ...results.flatMap((result) => result.files ?? [])];
+    conversation.beginAnew({ ...first, files, text: this.#beginning(text.trim()) }, restrictions);
     this.#options.onNewBeginning();
     const costAfter = spending().costUsd;
     const cost_usd = costBefore === undefined || costAfter === undefined ? undefined : costAfter - costBefore;
@@ -161,16 +160,17 @@ export class Compaction {
   }
 
   #beginning(notes: string): string {
-    const { conversation, tools } = this.#options;
+    const { conversation, first, tools } = this.#options;
     const { calls, results, texts } = conversation.newest;
     const files = [...tools.writtenFiles].slice(-MAX_FILE_NAMES);
     return [
-      this.#first.text,
+      first.text,
       '---',
       `You have worked on this already. The conversation was long and is replaced by the notes that you wrote:\n\n${notes}`,
       ...(files.length > 0 ? [`Files that you wrote: ${files.join(', ')}`] : []),
       ...(results.length > 0 ? [`The results of your last turn, as JSON:\n${lastResults(calls, results)}`] : []),
-      ...texts,
+      // In a session, the input may follow an answer to the message before.
+      ...texts.filter((text) => text !== first.text),
     ].join('\n\n');
   }
 }

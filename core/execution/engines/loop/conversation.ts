@@ -38,18 +38,23 @@ export class Conversation {
   #firstTokens = 0;
   #textBytes = 0;
 
+  /** @param options.earlier What was said in the session before. @default - nothing */
   constructor({
     system,
     tools,
     first,
+    earlier = [],
   }: {
     readonly system: string;
     readonly tools: readonly LlmTool[];
     readonly first: UserMessage;
+    readonly earlier?: readonly LlmMessage[];
   }) {
     this.system = system;
     this.tools = tools;
     this.beginAnew(first);
+    this.#messages = [...earlier, first];
+    for (const message of earlier) this.#count(message);
   }
 
   get messages(): readonly LlmMessage[] {
@@ -66,7 +71,7 @@ export class Conversation {
     return this.#textBytes;
   }
 
-  /** Estimated tokens of the first request. */
+  /** Estimated tokens of the first request, without what was said in the session before. */
   get firstTokens(): number {
     return this.#firstTokens;
   }
@@ -92,6 +97,10 @@ export class Conversation {
 
   add(message: LlmMessage): void {
     this.#messages.push(message);
+    this.#count(message);
+  }
+
+  #count(message: LlmMessage): void {
     this.#tokens += tokensOf(message);
     this.#textBytes += textBytesOf(message);
   }
@@ -118,19 +127,23 @@ export class Conversation {
   }
 
   beginAnew(first: UserMessage, more: readonly LlmMessage[] = []): void {
-    this.#messages = [first, ...more];
+    this.#messages = [first];
     const fixed = Buffer.byteLength(`${this.system}[${this.tools.map(toolJson)}]`) / TOKEN_BYTES;
     this.#tokens = fixed + tokensOf(first);
     this.#firstTokens = this.#tokens;
     this.#textBytes = textBytesOf(first);
+    for (const message of more) this.add(message);
   }
 }
 
 const partsOf = (message: LlmMessage): readonly (LlmMessage | LlmToolResult)[] =>
   message.role === 'tool' ? message.results : [message];
 
-const textBytesOf = (message: LlmMessage): number =>
-  partsOf(message).reduce((bytes, part) => bytes + ('text' in part ? Buffer.byteLength(part.text) : 0), 0);
+/** Size of a message without files. */
+export const textBytesOf = (message: LlmMessage): number =>
+  message.role === 'assistant'
+    ? Buffer.byteLength(message.text + JSON.stringify(message.toolCalls))
+    : partsOf(message).reduce((bytes, part) => bytes + ('text' in part ? Buffer.byteLength(part.text) : 0), 0);
 
 function tokensOf(message: LlmMessage): number {
   const files = partsOf(message).reduce((count, part) => count + ('files' in part ? (part.files?.length ?? 0) : 0), 0);

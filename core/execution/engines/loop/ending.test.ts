@@ -132,7 +132,7 @@ describe('a model that calls only tools', () => {
     expectAppendOnly();
     expect(added().at(-1)).toContain(REFUSED);
     expect(events.flatMap((event) => (event.type === 'turn_start' ? event.turn : []))).toEqual([1, 2, 3, 4]);
-    expect(events.at(-2)).toEqual({ type: 'tool_result', turn: 4, tool: 'submit_result', status: 'ok' });
+    expect(events.at(-2)).toEqual({ type: 'tool_result', turn: 4, call: 1, tool: 'submit_result', status: 'ok' });
   });
 
   test('is asked without a restriction by a provider that refuses it, once for the run', async () => {

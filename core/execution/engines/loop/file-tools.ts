@@ -96,19 +96,34 @@ async function readText(chunks: AsyncIterable<Uint8Array>, path: string, place: 
   }
   if (size === 0) return '(empty file)';
   if (found === '') return `${ERROR} ${path} has ${endsLine ? line - 1 : line} lines, no line ${offset}.`;
-  return shownFrom(found, { offset, column, limit });
+  return shownFrom(found, { offset, column, limit }, MAX_RESULT_BYTES);
+}
+
+/** Returns a part of a text of at most `maxBytes`, which says where to continue; `problem` if there is nothing at the place. */
+export function pageOf(
+  text: string,
+  { offset = 1, column = 1, limit = Number.POSITIVE_INFINITY }: ReadPlace,
+  maxBytes: number,
+): { readonly page: string } | { readonly problem: string } {
+  let at = 0;
+  for (let line = 1; line < offset; line++) {
+    at = text.indexOf('\n', at) + 1;
+    if (at === 0) return { problem: `It has ${line} lines, no line ${offset}.` };
+  }
+  const page = shownFrom(text.slice(at), { offset, column, limit }, maxBytes);
+  const end = text.indexOf('\n', at);
+  const length = (end < 0 ? text.length : end) - at;
+  return column > length + 1 ? { problem: `Line ${offset} has ${length} characters.` } : { page };
 }
 
 /** @param text Text from the start of line `offset`. */
-function shownFrom(text: string, { offset, column, limit }: Required<ReadPlace>): string {
+function shownFrom(text: string, { offset, column, limit }: Required<ReadPlace>, maxBytes: number): string {
   const lineEnd = text.indexOf('\n');
   const length = lineEnd < 0 ? text.length : lineEnd;
   if (column > length + 1) return `${ERROR} Line ${offset} has ${length} characters.`;
   const rest = firstLines(text.slice(column - 1).toWellFormed(), limit);
-  const isCut = Buffer.byteLength(rest) > MAX_RESULT_BYTES;
-  const shown = isCut
-    ? wholeLines(Buffer.from(startOf(Buffer.from(rest), MAX_RESULT_BYTES - NOTE_BYTES)).toString())
-    : rest;
+  const isCut = Buffer.byteLength(rest) > maxBytes;
+  const shown = isCut ? wholeLines(Buffer.from(startOf(Buffer.from(rest), maxBytes - NOTE_BYTES)).toString()) : rest;
   if (column - 1 + shown.length === text.length) return shown;
   const lines = shown.split('\n');
   const next = offset + lines.length - 1;

@@ -36,13 +36,28 @@ export class KeptFiles {
     this.#lookedAt = kept?.turn ?? 0;
   }
 
-  /** Prepares a sandbox that was just opened: with the files that were kept, if there are any. */
-  async open(session: SandboxSession): Promise<void> {
+  /** Whether there are files that the next sandbox gets. */
+  get hasFiles(): boolean {
+    return this.#kept !== undefined;
+  }
+
+  /** What the files of the sandbox were like when they were last looked at. */
+  get mark(): SnapshotMark | undefined {
+    return this.#mark;
+  }
+
+  /**
+   * Prepares a sandbox that was just opened: with the files that were kept, if there are any.
+   *
+   * @param mark What its files are like, if they are those of a session.
+   */
+  async open(session: SandboxSession, mark?: SnapshotMark): Promise<void> {
     const { snapshotBytes: maxBytes } = this.#durable;
-    this.#mark = undefined;
+    this.#mark = mark;
     this.#problem = undefined;
     const kept = this.#kept;
     if (kept === undefined) {
+      if (mark !== undefined) return;
       if (!this.#hasBundle) return;
       const marked = await markFiles(session, { signal: this.#signal });
       if ('mark' in marked) this.#mark = marked.mark;

@@ -1,3 +1,4 @@
+import { connectionSecret } from '#core/base/connection-names.ts';
 import { hasCode, PlatformError } from '#core/base/errors.ts';
 import { fileTypeOf } from '#core/base/file-type.ts';
 import { type Json, jsonProblem } from '#core/base/json.ts';
@@ -43,7 +44,7 @@ const MAX_UNNAMED_TOOLS = 128;
 /** Pattern of tool names, the same as in the manifest. */
 const TOOL_NAME = /^[\w.-]{1,128}$/;
 
-export type McpDeps = Pick<Deps, 'toolServers' | 'ownServices' | 'config' | 'clock'>;
+export type McpDeps = Pick<Deps, 'toolServers' | 'ownServices' | 'exchanges' | 'config' | 'clock'>;
 
 interface OfferedTool {
   readonly server: McpServer;
@@ -166,17 +167,26 @@ export class McpTools {
     }
     const { server, tool, session } = offered;
     try {
-      const result = await within(this.#deps.clock, COMMAND_SECONDS, this.#signal, (signal) =>
-        session.call(tool, input as Record<string, Json>, signal),
+      if (server.transport === 'a2a') await this.#run.countRemote?.(server.name);
+      const seconds = server.transport === 'a2a' ? this.#secondsLeft : COMMAND_SECONDS;
+      const result = await within(this.#deps.clock, seconds, this.#signal, (signal) =>
+        session.call(tool, input as Record<string, Json>, signal, this.#run.traceHeaders?.()),
       );
       return this.#outcome(name, result);
     } catch (error) {
       this.#checkSandbox();
+      // No call was made, as for a dependency whose caller may make no more.
+      if (hasCode(error, 'BUDGET_EXCEEDED') || hasCode(error, 'MAX_HOPS_EXCEEDED')) {
+        return errorOutcome((error as PlatformError).message);
+      }
       if (!hasCode(error, 'TOOL_SERVER_FAILED')) throw error;
-      return errorOutcome(
-        `The MCP server "${server.name}" failed: ${this.#problemIn(error)}. The call was not repeated.`,
-      );
+      return errorOutcome(`${titleOf(server)} failed: ${this.#problemIn(error, server)}. The call was not repeated.`);
     }
+  }
+
+  /** An agent of others may take as long as the run: its task is cancelled at the end of that. */
+  get #secondsLeft(): number {
+    return Math.max(1, Math.ceil((this.#run.deadline - this.#deps.clock.now()) / 1000));
   }
 
   async close(): Promise<void> {
@@ -190,15 +200,27 @@ export class McpTools {
   }
 
   async #connect(server: McpServer): Promise<ToolServerSession> {
-    const { clock, toolServers } = this.#deps;
+    const { clock } = this.#deps;
     const place = server.service === undefined ? this.#placeOf(server.url!) : await this.#serviceOf(server);
-    const address = { ...place, transport: server.transport, headers: this.#headersOf(server) };
-    const attempt = () => within(clock, OPEN_SECONDS, this.#signal, (signal) => toolServers.open(address, signal));
+    const headers = { ...this.#headersOf(server), ...this.#run.traceHeaders?.() };
+    const attempt = () =>
+      within(clock, OPEN_SECONDS, this.#signal, (signal) => this.#open(server, { ...place, headers }, signal));
     return attempt().catch(async (error: unknown) => {
       if (!hasCode(error, 'TOOL_SERVER_FAILED') || !(error as ToolServerFailure).isTransient) throw error;
       await clock.sleep(RETRY_MS, this.#signal);
       return attempt();
     });
+  }
+
+  async #open(
+    { transport }: McpServer,
+    address: Omit<ToolServerAddress, 'transport'>,
+    signal: AbortSignal,
+  ): Promise<ToolServerSession> {
+    if (transport !== 'a2a') return this.#deps.toolServers.open({ ...address, transport }, signal);
+    // Loaded lazily: few loops call agents of others, and smaller functions start faster.
+    const { openAgent } = await import('../../remote-agents/session.ts');
+    return openAgent(this.#deps, address, signal);
   }
 
   #placeOf(url: string): Pick<ToolServerAddress, 'url'> {
@@ -239,8 +261,10 @@ export class McpTools {
   }
 
   /** Leaves out headers whose secret the run does not have. */
-  #headersOf({ headers = {} }: McpServer): Record<string, string> {
+  #headersOf({ headers = {}, connection }: McpServer): Record<string, string> {
     const filled: [name: string, value: string][] = [];
+    const token = connection === undefined ? undefined : this.#run.env[connectionSecret(connection)];
+    if (token !== undefined) filled.push(['authorization', `Bearer ${token}`]);
     for (const [name, template] of Object.entries(headers)) {
       const value = filledValue(template, this.#run.env);
       if (value === undefined) continue;
@@ -308,7 +332,7 @@ export class McpTools {
   #leaveOut(server: McpServer, failure: unknown): void {
     this.#checkSandbox();
     if (!hasCode(failure, 'TOOL_SERVER_FAILED')) throw failure;
-    const message = `The MCP server "${server.name}" cannot be used: ${this.#problemIn(failure)}.`;
+    const message = `${titleOf(server)} cannot be used: ${this.#problemIn(failure, server)}.`;
     this.#run.trace.add({ event_type: 'error', error_type: 'MCP_SERVER', error_message: message });
     if (!server.optional) {
       throw new PlatformError('SANDBOX_ERROR', message, {
@@ -322,8 +346,13 @@ export class McpTools {
   /**
    * Returns one line without control characters: the server may have chosen the text, and the run's log contains it.
    */
-  #problemIn(failure: unknown): string {
-    return asPrintableLine(this.#run.mask.text((failure as Error).message), MAX_PROBLEM_CHARACTERS);
+  #problemIn(failure: unknown, { connection }: McpServer): string {
+    const { message, challenge } = failure as ToolServerFailure;
+    const text = asPrintableLine(this.#run.mask.text(message), MAX_PROBLEM_CHARACTERS);
+    if (connection === undefined || challenge === undefined) return text;
+    const [, scopes] = /\bscope="([\x21\x23-\x5b\x5d-\x7e ]{1,500})"/.exec(challenge) ?? [];
+    const wanted = scopes === undefined ? '' : `, which wants the scopes ${scopes}`;
+    return `${text}. It refuses the connection "${connection}"${wanted}: connect again with "platform connect ${connection}"`;
   }
 
   #outcome(tool: string, { isError, parts }: ServerResult): ToolOutcome {
@@ -368,6 +397,9 @@ async function within<T>(
   }
 }
 
+const titleOf = ({ name, transport }: McpServer): string =>
+  `The ${transport === 'a2a' ? 'agent' : 'MCP server'} "${name}"`;
+
 const MAX_NAMED = 20;
 
 function missing(wanted: string, tools: readonly ServerTool[]): string {
@@ -376,7 +408,7 @@ function missing(wanted: string, tools: readonly ServerTool[]): string {
   return `it has no tool "${wanted}"; it has ${names.length === 0 ? 'none' : names.join(', ')}${others}`;
 }
 
-function definitionOf(name: string, { name: server }: McpServer, { description, inputSchema }: ServerTool): LlmTool {
+function definitionOf(name: string, server: McpServer, { description, inputSchema }: ServerTool): LlmTool {
   const json = asJson(inputSchema);
   if (json === undefined || Buffer.byteLength(json) > MAX_SCHEMA_BYTES) {
     throw new ToolServerFailure(`the schema of its tool "${name}" has more than ${MAX_SCHEMA_BYTES / 1024} KB`);
@@ -387,7 +419,8 @@ function definitionOf(name: string, { name: server }: McpServer, { description, 
   const text = withoutNul(description.slice(0, MAX_DESCRIPTION_CHARACTERS).toWellFormed());
   return {
     name,
-    description: `A tool of the MCP server "${server}". ${text}`.trimEnd(),
+    description:
+      `${server.transport === 'a2a' ? `Asks the agent "${server.name}"` : `A tool of the MCP server "${server.name}"`}. ${text}`.trimEnd(),
     inputSchema,
   };
 }

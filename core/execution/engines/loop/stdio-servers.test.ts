@@ -291,6 +291,17 @@ describe.skipIf(problem !== undefined)('a stdio server', () => {
     await session.close();
   });
 
+  test('gets the trace of the run in its environment and with each call', async () => {
+    const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
+    const env = { ...ENV, TRACEPARENT: traceparent };
+    const calls = [call('env', { name: 'TRACEPARENT' }), call('meta')];
+    await played('traced', calls, {}, { env, traceHeaders: () => ({ traceparent }) });
+    expect(results()).toEqual([
+      expect.stringContaining(`TRACEPARENT=${traceparent} in`),
+      JSON.stringify({ traceparent }),
+    ]);
+  });
+
   test('that a command of the model kills is named as such', async () => {
     llm.queue(
       { toolCalls: [{ name: 'bash', input: { command: 'pkill -9 -f bridge.pl; sleep 0.2' } }] },

@@ -1,7 +1,7 @@
 import type { Json } from '#core/base/json.ts';
 import { memoizeWeak } from '#core/base/memoize-weak.ts';
 import { MAX_DELAY_SECONDS, MAX_WAIT_SECONDS } from '#core/base/time-limits.ts';
-import type { CustomTool, LoopTool } from '#core/manifest/definition.ts';
+import type { CustomTool, LoopTool, OuterTool } from '#core/manifest/definition.ts';
 import type { LlmTool } from '#core/ports/llm.ts';
 import type { EngineRun } from '../engine.ts';
 import { COMMAND_SECONDS } from './tool-outcome.ts';
@@ -87,6 +87,97 @@ export const EVENT_URL: LlmTool & { readonly name: LoopTool } = {
   },
 };
 
+const documentName = text('Its name, such as customers/acme.md: letters, digits and . _ - in parts that slashes join.');
+/** Which part of a text to return. */
+const place = {
+  offset: { type: 'integer', minimum: 1, description: 'The first line to return, from 1.', default: 1 },
+  limit: { type: 'integer', minimum: 1, description: 'The number of lines to return. Default: all that fit.' },
+  column: { type: 'integer', minimum: 1, description: 'In a long line, the first character to return, from 1.' },
+};
+
+export type MemoryTool = Extract<OuterTool, `memory_${string}`>;
+
+/** Texts that outlive the run. A loop has these tools only if its manifest names them. */
+export const MEMORY_TOOLS: readonly (LlmTool & { readonly name: MemoryTool })[] = [
+  {
+    name: 'memory_list',
+    description: 'Lists the documents of the memory, which you and other runs wrote for later runs.',
+    inputSchema: {
+      type: 'object',
+      properties: {
+        prefix: { ...text('Only names that begin with this, such as customers/.'), maxLength: 200 },
+        after: { ...text('Only names after this one, in their order.'), maxLength: 200 },
+      },
+    },
+  },
+  {
+    name: 'memory_read',
+    description: `Returns a document of the memory, at most ${MAX_RESULT_BYTES / 1024} KB of it: of a longer one, it says where to go on.`,
+    inputSchema: { type: 'object', properties: { name: documentName, ...place }, required: ['name'] },
+  },
+  {
+    name: 'memory_write',
+    description:
+      'Writes a document of the memory, as Markdown of at most 64 KB. To change one that exists, read it first and give its version: if another run has written it since, nothing is written, and you are told.',
+    inputSchema: {
+      type: 'object',
+      properties: {
+        name: documentName,
+        content: text('The whole text.'),
+        if_version: {
+          type: 'integer',
+          minimum: 0,
+          description: 'The version that you read; 0 for a new document.',
+          default: 0,
+        },
+      },
+      required: ['name', 'content'],
+    },
+  },
+  {
+    name: 'memory_delete',
+    description: 'Deletes a document of the memory, if it still has the version that you read.',
+    inputSchema: {
+      type: 'object',
+      properties: {
+        name: documentName,
+        if_version: { type: 'integer', minimum: 1, description: 'The version that you read.' },
+      },
+      required: ['name', 'if_version'],
+    },
+  },
+];
+
+export type WebTool = Extract<OuterTool, `web_${string}`>;
+
+/** The web, by the platform's own requests. A loop has these tools only if its manifest names them. */
+export const WEB_TOOLS: readonly (LlmTool & { readonly name: WebTool })[] = [
+  {
+    name: 'web_search',
+    description: 'Searches the web, and returns titles, addresses and extracts. Read a page with web_fetch.',
+    inputSchema: {
+      type: 'object',
+      properties: {
+        query: { type: 'string', minLength: 1, maxLength: 400, description: 'What to search for.' },
+        count: { type: 'integer', minimum: 1, maximum: 10, description: 'Number of results.', default: 5 },
+      },
+      required: ['query'],
+    },
+  },
+  {
+    name: 'web_fetch',
+    description: `Returns the text of a page of the web as Markdown, at most ${MAX_RESULT_BYTES / 1024} KB of it: of a longer one, it says where to go on. It reads HTML, text and JSON, and runs no scripts.`,
+    inputSchema: {
+      type: 'object',
+      properties: {
+        url: { type: 'string', minLength: 1, maxLength: 2048, description: 'Address, which begins with https://.' },
+        ...place,
+      },
+      required: ['url'],
+    },
+  },
+];
+
 /** The platform's tools in the sandbox. */
 export const BUILT_IN_TOOLS: readonly (LlmTool & { readonly name: LoopTool })[] = [
   {
@@ -101,9 +192,7 @@ export const BUILT_IN_TOOLS: readonly (LlmTool & { readonly name: LoopTool })[] 
       type: 'object',
       properties: {
         path,
-        offset: { type: 'integer', minimum: 1, description: 'The first line to return, from 1.', default: 1 },
-        limit: { type: 'integer', minimum: 1, description: 'The number of lines to return. Default: all that fit.' },
-        column: { type: 'integer', minimum: 1, description: 'In a long line, the first character to return, from 1.' },
+        ...place,
       },
       required: ['path'],
     },

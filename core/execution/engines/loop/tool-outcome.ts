@@ -1,6 +1,7 @@
 import { PlatformError } from '#core/base/errors.ts';
 import type { LlmFile } from '#core/ports/llm.ts';
 import type { ExecOutcome } from '#core/ports/sandbox.ts';
+import type { ModelCost } from '#core/runs/run.ts';
 import { interruptedError } from '../interruption.ts';
 
 /** Time limit of one command of a tool (`docs/interface/loops.md#built-in-tools`). */
@@ -13,6 +14,8 @@ export interface ToolOutcome {
   readonly isError: boolean;
   /** Files that the model is shown with the text. */
   readonly files?: readonly LlmFile[];
+  /** What the call cost, besides the model. */
+  readonly cost?: ModelCost;
 }
 
 export const outcomeOf = (text: string): ToolOutcome => ({ text, isError: text.startsWith(ERROR) });

@@ -40,6 +40,8 @@ interface ToolOutputOptions {
   readonly canRead: boolean;
   /** Maximum size of all files together. */
   readonly maxFileBytes: number;
+  /** Number of the message in a session, whose conversation names files of other messages. @default - no session */
+  readonly message?: number | undefined;
 }
 
 /** Truncates long tool results as they arrive, and stores their full text in files of the sandbox. */
@@ -72,7 +74,7 @@ export class ToolOutput {
 
   /** Restores the file of a result that another process stored. */
   restore({ turn, number }: CallPlace, text: string): void {
-    const file = `${FOLDER}/${turn}-${number}.txt`;
+    const file = this.#fileOf(`${turn}-${number}`);
     this.#places.set(`${turn}-${number}`, text.includes(file) ? file : undefined);
   }
 
@@ -86,9 +88,14 @@ export class ToolOutput {
   async #keep(text: string, { turn, number }: CallPlace): Promise<string | undefined> {
     const place = `${turn}-${number}`;
     if (this.#places.has(place)) return this.#places.get(place);
-    const file = await this.#write(`${FOLDER}/${place}.txt`, text);
+    const file = await this.#write(this.#fileOf(place), text);
     this.#places.set(place, file);
     return file;
+  }
+
+  #fileOf(place: string): string {
+    const { message } = this.#options;
+    return `${FOLDER}/${message === undefined ? '' : `message-${message}-`}${place}.txt`;
   }
 
   async #write(file: string, text: string): Promise<string | undefined> {

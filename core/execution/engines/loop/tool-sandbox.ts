@@ -10,12 +10,20 @@ export const HOME = '/home/user';
 
 export type ToolSandboxDeps = Pick<Deps, 'sandbox' | 'config' | 'clock'>;
 
-/** Opens the sandbox that a run's tools share. Throws what {@link openRunSandbox} throws. */
-export async function openToolSandbox(deps: ToolSandboxDeps, run: EngineRun): Promise<SandboxSession> {
-  const session = await openRunSandbox(deps, run, toolEnvironment(run));
+/**
+ * Opens the sandbox that a run's tools share. Throws what {@link openRunSandbox} throws.
+ *
+ * @param prepare See {@link openRunSandbox}.
+ */
+export async function openToolSandbox(
+  deps: ToolSandboxDeps,
+  run: EngineRun,
+  prepare?: (session: SandboxSession) => Promise<void>,
+): Promise<SandboxSession> {
+  const session = await openRunSandbox(deps, run, toolEnvironment(run), { prepare });
   // Tools find the helpers for sub-calls in their home directory (docs/interface/loops.md#dependencies).
   const hasDependencies = (run.agent.definition.manifest?.dependencies.length ?? 0) > 0;
-  if (hasDependencies) await runToolCommand(session, { command: 'ln -s /runtime/helpers "$HOME/helpers"' });
+  if (hasDependencies) await runToolCommand(session, { command: 'ln -sfn /runtime/helpers "$HOME/helpers"' });
   return session;
 }
 

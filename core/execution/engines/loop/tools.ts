@@ -1,12 +1,15 @@
-import { hasCode } from '#core/base/errors.ts';
+import { hasCode, type PlatformError } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
 import type { Approval, CustomTool } from '#core/manifest/definition.ts';
 import { calledDependencies, callsDependency } from '#core/manifest/parsing/orchestration.ts';
 import type { Clock } from '#core/ports/clock.ts';
 import type { LlmTool, LlmToolCall } from '#core/ports/llm.ts';
 import type { SandboxFileError, SandboxSession } from '#core/ports/sandbox.ts';
+import type { ModelCost } from '#core/runs/run.ts';
+import type { WebDeps } from '../../web/fetch-page.ts';
 import type { EngineRun } from '../engine.ts';
 import { interruptedError } from '../interruption.ts';
+import { WorkspaceFiles } from '../workspace-files.ts';
 import { CustomTools, withCallId } from './custom-tools.ts';
 import { listFiles, type ReadPlace, readFile, writeFile } from './file-tools.ts';
 import { KeptFiles } from './kept-files.ts';
@@ -21,13 +24,17 @@ import {
   customToolDefinition,
   EVENT_URL,
   LATER,
+  MEMORY_TOOLS,
   parameterProblem,
   WAIT,
+  WEB_TOOLS,
+  type WebTool,
 } from './tool-definitions.ts';
 import { commandOutcome, errorOutcome, outcomeOf, type ToolOutcome } from './tool-outcome.ts';
 import { type BoundOutcome, type CallPlace, ToolOutput } from './tool-output.ts';
 import { openToolSandbox, runToolCommand, type ToolSandboxDeps } from './tool-sandbox.ts';
 import { waitUntil } from './wait-time.ts';
+import type { WebTools } from './web-tools.ts';
 
 /** Results stored in files may use an eighth of the sandbox's disk, and so of its memory. */
 const KEPT_PART = 8;
@@ -57,30 +64,47 @@ export class LoopTools {
   readonly #openSandbox: () => Promise<SandboxSession>;
   /** For durable runs. */
   readonly #kept: KeptFiles | undefined;
+  /** For runs of a session that keeps files. */
+  readonly #workspace: WorkspaceFiles | undefined;
   #losses = 0;
+  readonly #webDeps: WebDeps;
+  #web: WebTools | undefined;
+  readonly #webCalls: { [tool in WebTool]: number } = { web_search: 0, web_fetch: 0 };
+  readonly #costs: ModelCost[] = [];
   #session: Promise<SandboxSession> | undefined;
   #isClosed = false;
   readonly #customByName: ReadonlyMap<string, CustomTool>;
   readonly #custom: CustomTools;
   readonly #files: LoopFiles;
 
-  constructor(deps: ToolSandboxDeps & McpDeps, run: EngineRun, signal: AbortSignal, files: LoopFiles) {
+  constructor(deps: ToolSandboxDeps & McpDeps & WebDeps, run: EngineRun, signal: AbortSignal, files: LoopFiles) {
     const { custom_tools: custom, loop } = run.agent.definition;
     const allowed = BUILT_IN_TOOLS.filter(({ name }) => loop?.tools?.includes(name) ?? true);
     const builtIn = allowed.filter(({ name }) => name !== 'bash' || !run.isStrict);
     this.#inSandbox = [...builtIn, ...custom.map(customToolDefinition)];
     const sandbox = () => this.#sandbox();
-    this.#own = [LATER, ASK_HUMAN, WAIT, EVENT_URL].filter(({ name }) => loop?.tools?.includes(name));
+    this.#own = [LATER, ASK_HUMAN, WAIT, EVENT_URL, ...MEMORY_TOOLS, ...WEB_TOOLS].filter(({ name }) =>
+      loop?.tools?.includes(name),
+    );
     const otherNames = [...this.#inSandbox, ...this.#own].map(({ name }) => name).concat(SUBMIT);
     this.#ofServers = new McpTools(deps, run, { signal, files, sandbox, otherNames });
+    this.#webDeps = deps;
     this.#run = run;
     this.#signal = signal;
     this.#clock = deps.clock;
     this.#files = files;
     this.#kept = run.durable && new KeptFiles(deps.clock, run, signal);
+    this.#workspace = run.session?.workspace && new WorkspaceFiles(run, signal);
     this.#openSandbox = async () => {
-      const session = await openToolSandbox(deps, run);
-      await this.#kept?.open(session);
+      const workspace = this.#workspace;
+      // What a durable run keeps contains the files of its session.
+      const isKept = this.#kept?.hasFiles === true;
+      const prepare = workspace && !isKept ? (session: SandboxSession) => workspace.restore(session) : undefined;
+      const session = await openToolSandbox(deps, run, prepare);
+      await this.#kept?.open(session, isKept ? undefined : workspace?.mark);
+      // Its files may be unchanged since then, but they are not those of the session.
+      const mark = this.#kept?.mark;
+      if (isKept) workspace?.resume(mark && { ...mark, state: '' });
       return session;
     };
     this.#customByName = new Map(custom.map((tool) => [tool.name, tool]));
@@ -90,6 +114,7 @@ export class LoopTools {
       mask: run.mask,
       canRead: this.#inSandbox.some(({ name }) => name === 'read_file' || name === 'bash'),
       maxFileBytes: deps.config.sandboxDiskBytes / KEPT_PART,
+      message: run.session?.number,
     });
   }
 
@@ -139,6 +164,11 @@ export class LoopTools {
     return this.output.bound(await this.#call(call, at), at);
   }
 
+  /** What the calls of tools have cost, besides the model. */
+  get costs(): readonly ModelCost[] {
+    return this.#costs;
+  }
+
   /** Whether a tool that calls another agent has succeeded. */
   get hasCalledDependency(): boolean {
     return this.#custom.hasCalledDependency;
@@ -176,9 +206,17 @@ export class LoopTools {
     for (const [call, { outcome }] of results) {
       const { name, input } = answer.toolCalls[call]!;
       const { path } = (input ?? {}) as { [name: string]: Json };
+      if (name === 'web_search' || name === 'web_fetch') this.#restoreWeb(name, outcome.isError);
       if (name === 'write_file' && !outcome.isError) this.writtenFiles.add(path as string);
       if (outcome.cut !== undefined) this.output.restore({ turn, number: call + 1 }, outcome.text);
     }
+  }
+
+  #restoreWeb(tool: WebTool, isError: boolean): void {
+    this.#webCalls[tool] += 1;
+    const provider = this.#run.search?.provider;
+    if (tool !== 'web_search' || isError || provider === undefined) return;
+    this.#costs.push({ provider, model: tool, costUsd: this.#webDeps.config.searchPrices[provider] });
   }
 
   /**
@@ -201,6 +239,12 @@ export class LoopTools {
   async keepFiles(turn: number, mustKeep: boolean): Promise<void> {
     const session = await this.#session?.catch(() => undefined);
     if (session !== undefined) await this.#kept?.keep(session, turn, mustKeep);
+  }
+
+  /** Returns the files for the next message of the session (see {@link WorkspaceFiles.keep}). */
+  async keepWorkspace(error?: PlatformError): ReturnType<WorkspaceFiles['keep']> {
+    if (this.#workspace === undefined) return {};
+    return this.#workspace.keep(await this.#session?.catch(() => undefined), error);
   }
 
   /**
@@ -238,6 +282,14 @@ export class LoopTools {
         ? errorOutcome('This run has addresses for as many events as it may. Use one of those.')
         : outcomeOf(url);
     }
+    const ofMemory = MEMORY_TOOLS.find((each) => each === tool);
+    if (ofMemory !== undefined) {
+      // Loaded lazily: few loops remember, and smaller functions start faster.
+      const { callMemoryTool } = await import('./memory-tools.ts');
+      return callMemoryTool(this.#run, ofMemory.name, parameters, this.#callIdOf(at));
+    }
+    const ofWeb = WEB_TOOLS.find((each) => each === tool);
+    if (ofWeb !== undefined) return this.#callWeb(ofWeb.name, parameters);
     const custom = this.#customByName.get(name);
     if (custom !== undefined) return this.#custom.call(custom, parameters, this.#callIdOf(at));
     try {
@@ -248,6 +300,18 @@ export class LoopTools {
       if (hasCode(error, 'SANDBOX_FILE')) return errorOutcome((error as Error).message);
       throw error;
     }
+  }
+
+  async #callWeb(tool: WebTool, parameters: Parameters): Promise<ToolOutcome> {
+    // Loaded lazily, too.
+    const { MAX_WEB_CALLS, WebTools } = await import('./web-tools.ts');
+    this.#web ??= new WebTools({ ...this.#webDeps, traceHeaders: this.#run.traceHeaders?.() }, this.#run, this.#signal);
+    const max = MAX_WEB_CALLS[tool];
+    if (this.#webCalls[tool] >= max) return errorOutcome(`A run may call ${tool} ${max} times, and has done so.`);
+    this.#webCalls[tool] += 1;
+    const outcome = await this.#web.call(tool, parameters);
+    if (outcome.cost !== undefined) this.#costs.push(outcome.cost);
+    return outcome;
   }
 
   /** Closes the sandbox with everything that still runs in it, and the sessions with servers. */

@@ -7,6 +7,7 @@ import { lastProgram, type ProgramStep, type Step } from '../../durable/journal.
 import type { DurableWork, EngineResult, EngineRun } from '../engine.ts';
 import { interruptedError } from '../interruption.ts';
 import { openRunSandbox } from '../run-sandbox.ts';
+import type { WorkspaceFiles } from '../workspace-files.ts';
 import { followDetached, startDetached } from './detached-program.ts';
 
 /** Looks are up to a minute late. */
@@ -20,14 +21,22 @@ export class DurableProgram {
   readonly #deps: Pick<Deps, 'sandbox' | 'config' | 'clock' | 'log'>;
   readonly #run: EngineRun;
   readonly #durable: DurableWork;
+  readonly #workspace: WorkspaceFiles | undefined;
   #step: ProgramStep | undefined;
   /** Characters of its output that were emitted, by this process and others. */
   readonly shown = { stdout: 0, stderr: 0 };
 
-  constructor(deps: Pick<Deps, 'sandbox' | 'config' | 'clock' | 'log'>, run: EngineRun, durable: DurableWork) {
+  /** @param workspace The files of its session, if it keeps any. */
+  constructor(
+    deps: Pick<Deps, 'sandbox' | 'config' | 'clock' | 'log'>,
+    run: EngineRun,
+    durable: DurableWork,
+    workspace?: WorkspaceFiles,
+  ) {
     this.#deps = deps;
     this.#run = run;
     this.#durable = durable;
+    this.#workspace = workspace;
   }
 
   /** Whether another process began it. */
@@ -45,11 +54,14 @@ export class DurableProgram {
     const steps: readonly Step[] = past;
     const step = lastProgram(steps);
     const isKnown = step !== undefined && step.number === begun;
-    if (!isKnown) return openRunSandbox(this.#deps, this.#run, this.#run.env);
+    const workspace = this.#workspace;
+    const prepare = workspace && ((session: SandboxSession) => workspace.restore(session));
+    if (!isKnown) return openRunSandbox(this.#deps, this.#run, this.#run.env, { prepare });
     // Should it be lost, too, the next one is another program.
     this.#durable.journal.begun = step.number + 1;
     if (step.ref === undefined || sandbox.attach === undefined) throw interruptedError();
     this.#step = step;
+    workspace?.resume(step.mark);
     const look = steps.findLast((each) => each.type === 'look');
     if (look?.type === 'look' && steps.indexOf(look) > steps.indexOf(step)) {
       Object.assign(this.shown, { stdout: look.stdout, stderr: look.stderr });
@@ -69,7 +81,11 @@ export class DurableProgram {
       const access =
         session.ref === undefined ? {} : { ref: session.ref, ...(serviceKey !== undefined && { serviceKey }) };
       const startedAt = clock.now();
-      const step: ProgramStep = { type: 'program', number: journal.begun, startedAt, ...access, ...before };
+      const mark = this.#workspace?.mark;
+      const step: ProgramStep = {
+        ...{ type: 'program', number: journal.begun, startedAt, ...access, ...before },
+        ...(mark && { mark }),
+      };
       // What begins a program twice would do its work twice.
       await journal.write(step);
       journal.begun = step.number + 1;

@@ -1,12 +1,12 @@
 import { getRouteApi } from '@tanstack/react-router';
-import { Bot, Star } from 'lucide-react';
-import { lazy, Suspense } from 'react';
+import { Bot, Share2, Star } from 'lucide-react';
+import { lazy, Suspense, useState } from 'react';
 import { useFavorites } from '../../api/favorites.ts';
 import { useOperation } from '../../api/query.ts';
 import { useWorkspace } from '../../api/session.ts';
 import { COMMAND } from '../../base.ts';
 import { useLiveRefresh } from '../../live/use-live.ts';
-import { IconButton, LinkButton } from '../../ui/button.tsx';
+import { Button, IconButton, LinkButton } from '../../ui/button.tsx';
 import { Badge } from '../../ui/data/status.tsx';
 import { Empty } from '../../ui/empty.tsx';
 import { ErrorBox } from '../../ui/error-box.tsx';
@@ -14,6 +14,7 @@ import { Select } from '../../ui/field.tsx';
 import { Loading } from '../../ui/loading.tsx';
 import { Page } from '../../ui/page.tsx';
 import { Tabs } from '../../ui/tabs.tsx';
+import { ShareChatDialog } from '../chat-links/share-chat-dialog.tsx';
 import { Playground } from './playground.tsx';
 import { timeLimitOf } from './time-limit.ts';
 import { numberOf, type TabProps } from './version.ts';
@@ -84,6 +85,7 @@ function AgentFrame({ agent, versions }: TabProps) {
   const { name } = agent;
   const [favorites, turnFavorite] = useFavorites();
   const isFavorite = favorites.includes(name);
+  const [isSharing, setSharing] = useState(false);
   const tabTo = (id: string, label: string) => ({
     label,
     to: '/$workspace/agents/$name',
@@ -112,6 +114,11 @@ function AgentFrame({ agent, versions }: TabProps) {
             label={isFavorite ? 'Remove from favorites' : 'Add to favorites'}
             onPress={() => turnFavorite(name)}
           />
+          {agent.callable && (
+            <Button icon={Share2} onPress={() => setSharing(true)}>
+              Share as chat
+            </Button>
+          )}
           <div className="w-28">
             <Select
               label="Version"
@@ -130,6 +137,9 @@ function AgentFrame({ agent, versions }: TabProps) {
           label="Parts of the agent"
           tabs={[
             tabTo('playground', 'Playground'),
+            ...(agent.callable && agent.sessions !== false
+              ? [{ label: 'Chat', to: '/$workspace/agents/$name/chat', params: { workspace, name }, isCurrent: false }]
+              : []),
             tabTo('versions', 'Versions'),
             tabTo('code', 'Code'),
             tabTo('api', 'API'),
@@ -145,6 +155,7 @@ function AgentFrame({ agent, versions }: TabProps) {
         />
       }
     >
+      {isSharing && <ShareChatDialog agent={`${workspace}/${name}`} onClose={() => setSharing(false)} />}
       <Suspense fallback={<Loading />}>
         {tab === 'versions' && <VersionsTab agent={agent} versions={versions} />}
         {tab === 'code' && <CodeTab key={agent.id} agent={agent} />}

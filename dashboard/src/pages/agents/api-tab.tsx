@@ -1,10 +1,9 @@
 import { KeyRound, Plus } from 'lucide-react';
 import { useState } from 'react';
 import type { AnswerOf } from '../../api/client.ts';
-import { addressOf } from '../../api/client.ts';
 import { useAction, useOperation } from '../../api/query.ts';
 import { useWorkspace } from '../../api/session.ts';
-import { API_URL, COMMAND } from '../../base.ts';
+import { COMMAND } from '../../base.ts';
 import { Button } from '../../ui/button.tsx';
 import { Badge } from '../../ui/data/status.tsx';
 import { Table } from '../../ui/data/table.tsx';
@@ -12,41 +11,21 @@ import { Time } from '../../ui/data/time.tsx';
 import { ConfirmDialog } from '../../ui/dialog.tsx';
 import { Empty } from '../../ui/empty.tsx';
 import { ErrorBox } from '../../ui/error-box.tsx';
-import { OutsideLink } from '../../ui/link.tsx';
 import { Loading } from '../../ui/loading.tsx';
-import { Facts, Section } from '../../ui/page.tsx';
+import { Section } from '../../ui/page.tsx';
 import { ShownOnce } from '../../ui/shown-once.tsx';
 import { Code, CodeBlock } from '../../ui/text/code.tsx';
 import { SchemaTable } from './schema-table.tsx';
-import { timeLimitOf } from './time-limit.ts';
+import { UseFrom } from './use-from.tsx';
 import type { Version } from './version.ts';
 
 /** Shows how programs and other agents call an agent, its input and output schemas, and its metadata. */
 export default function ApiTab({ agent }: { readonly agent: Version }) {
   const { role } = useWorkspace();
-  const address = (version: string) =>
-    `${API_URL}/${agent.org_slug}/${agent.name}/${version}/${agent.default_endpoint}`;
+  const isCalled = agent.execution_engine !== null && agent.run_mode === 'on_demand';
   return (
     <>
-      {agent.callable && (
-        <Section title="URL">
-          <div className="flex flex-col gap-3">
-            <CodeBlock text={`POST ${address(agent.version)}`} label="Copy URL" />
-            <Facts
-              facts={[
-                ['Latest version', <Code key="latest">{address('latest')}</Code>],
-                ['Time limit', timeLimitOf(agent)],
-                [
-                  'OpenAPI description',
-                  <OutsideLink key="openapi" href={addressOf('getOpenApi')}>
-                    openapi.json
-                  </OutsideLink>,
-                ],
-              ]}
-            />
-          </div>
-        </Section>
-      )}
+      {isCalled && <UseFrom agent={agent} />}
       <Section title="Input">
         <SchemaTable label="Input" schema={agent.input_schema} />
       </Section>

@@ -1,10 +1,10 @@
-import { EventSourceParserStream } from 'eventsource-parser/stream';
 import { useRef, useState } from 'react';
 import { resumedText } from '#core/base/attempt-text.ts';
-import { type ArgumentsOf, call, type SendOptions, sendOperation } from '../../api/client.ts';
+import { call, sendOperation } from '../../api/client.ts';
 import { ApiError } from '../../api-error.ts';
+import { type ProgressRecord, readRecords } from '../../live/read-records.ts';
 import { type LiveEvent, watch } from '../../live/watch.ts';
-import { MAX_DIRECT_BYTES, sendAhead } from '../../publishing/send-file.ts';
+import { type AskedCall, callRequest } from '../../publishing/call-request.ts';
 
 /** Progress of a call. */
 export interface Progress {
@@ -28,28 +28,14 @@ const NOTHING: Progress = { isRunning: false, text: '', output: '', steps: [] };
 const MAX_TEXT = 200_000;
 const MAX_STEPS = 200;
 
-interface Record_ {
-  readonly type: string;
-  readonly text?: string;
-  readonly tool?: string;
-  readonly args_brief?: string;
-  readonly turn?: number;
-  readonly status?: string;
-  readonly name?: string;
-  readonly discard_text?: boolean;
-  readonly attempt?: number;
-  readonly reason?: string;
-  readonly approvals?: readonly { readonly kind: string; readonly tool: string }[];
-}
-
-const waitingText = ({ approvals = [] }: Record_): string => {
+const waitingText = ({ approvals = [] }: ProgressRecord): string => {
   const kinds = new Set(approvals.map(({ kind }) => kind));
   const tools = approvals.filter(({ kind }) => kind === 'approve').map(({ tool }) => tool);
   if (tools.length > 0) return `Waiting for the approval of ${tools.join(', ')}: open the run to decide`;
   return kinds.has('answer') ? 'Waiting for an answer: open the run to give it' : 'Waiting';
 };
 
-function after(progress: Progress, record: Record_): Progress {
+function after(progress: Progress, record: ProgressRecord): Progress {
   const { text = '', tool, args_brief = '', turn, status } = record;
   const step = (line: string): Progress => ({ ...progress, steps: [...progress.steps, line].slice(-MAX_STEPS) });
   switch (record.type) {
@@ -77,67 +63,6 @@ function after(progress: Progress, record: Record_): Progress {
   }
 }
 
-/** A call submitted in the playground. */
-interface Asked {
-  readonly params: ArgumentsOf<'callAgent'>['params'];
-  readonly input: Record<string, unknown>;
-  readonly files: readonly File[];
-  readonly headers: Readonly<Record<string, string>>;
-}
-
-/** Builds the request of a call. Uploads large parts first. Throws as {@link sendAhead}. */
-async function requestOf(
-  { params, input, files, headers }: Asked,
-  options: SendOptions,
-): Promise<ArgumentsOf<'callAgent'>> {
-  const accept = { ...headers, accept: 'text/event-stream' };
-  const json = new File([JSON.stringify(input)], 'input.json', { type: 'application/json' });
-  const isLarge = [json, ...files].reduce((sum, { size }) => sum + size, 0) > MAX_DIRECT_BYTES;
-  if (files.length === 0 && !isLarge) return { params, headers: accept, body: input } as never;
-  if (files.length === 0) {
-    const type = { 'content-type': 'application/vnd.platform.upload+json' };
-    return {
-      params,
-      headers: { ...accept, ...type },
-      body: { upload_id: await sendAhead('call', json, options) },
-    } as never;
-  }
-  const body = new FormData();
-  if (!isLarge) for (const file of files) body.append('files[]', file, file.name);
-  else {
-    const ahead = [];
-    for (const file of files) {
-      const upload_id = await sendAhead('call', file, options);
-      ahead.push({ upload_id, name: file.name, ...(file.type !== '' && { content_type: file.type }) });
-    }
-    body.append('uploads', JSON.stringify(ahead));
-  }
-  body.append('metadata', JSON.stringify(input));
-  return { params, headers: accept, body } as never;
-}
-
-interface LastRecord {
-  readonly event: string;
-  readonly value: Readonly<Record<string, unknown>>;
-}
-
-/** Reads the stream of a call. Returns its last record; `undefined` if the connection was lost before it. */
-async function readRecords(response: Response, onProgress: (record: Record_) => void): Promise<LastRecord | undefined> {
-  const records = response
-    .body!.pipeThrough(new TextDecoderStream() as never)
-    .pipeThrough(new EventSourceParserStream());
-  try {
-    for await (const { event = '', data } of records as unknown as AsyncIterable<{ event?: string; data: string }>) {
-      const value = JSON.parse(data);
-      if (event !== 'progress') return { event, value };
-      onProgress(value);
-    }
-  } catch {
-    // The browser tells no reason.
-  }
-  return undefined;
-}
-
 /**
  * Calls an agent as a stream and reports progress. The run continues when the page is closed; only {@link cancel} ends
  * it.
@@ -146,7 +71,7 @@ export function useCall(workspaceId: string) {
   const [progress, setProgress] = useState(NOTHING);
   const reader = useRef<AbortController>(undefined);
 
-  async function run(asked: Asked): Promise<void> {
+  async function run(asked: AskedCall): Promise<void> {
     reader.current?.abort();
     const own = new AbortController();
     reader.current = own;
@@ -160,7 +85,7 @@ export function useCall(workspaceId: string) {
       const args = { params, query: last === undefined ? {} : { after: String(last) } };
       const ignore = () => {};
       const onEvent = ({ type, data }: LiveEvent) => {
-        if (type === 'progress') change((before) => after(before, data as unknown as Record_));
+        if (type === 'progress') change((before) => after(before, data as unknown as ProgressRecord));
       };
       await watch({ name: 'listRunEvents', args: args as never, onEvent, onState: ignore, onGap: ignore }, own.signal);
       if (own.signal.aborted) return;
@@ -173,7 +98,7 @@ export function useCall(workspaceId: string) {
     }
     try {
       const options = { workspaceId, signal: own.signal };
-      const response = await sendOperation('callAgent', await requestOf(asked, options), options);
+      const response = await sendOperation('callAgent', await callRequest(asked, options), options);
       const runId = response.headers.get('x-run-id') ?? undefined;
       change((before) => ({ ...before, runId }));
       if (!response.headers.get('content-type')?.includes('event-stream')) {

@@ -28,7 +28,7 @@ import { TraceTab } from './trace-tab.tsx';
 import { TreeTab } from './tree-tab.tsx';
 
 const TurnsTab = lazy(() => import('./turns-tab.tsx'));
-const WaitingPart = lazy(() => import('./waiting-part.tsx'));
+const WaitingPart = lazy(() => import('../../approvals/waiting-part.tsx'));
 
 const TABS = ['trace', 'turns', 'logs', 'input', 'output', 'tree', 'raw'] as const;
 type TabName = (typeof TABS)[number];
@@ -200,7 +200,22 @@ function Source({ run }: { readonly run: Run }) {
           {run.branch !== null && ` from turn ${run.branch.from_turn}`}
         </>
       )}
-      {run.parent_run_id !== null && <> · called by {runLink(run.parent_run_id)}</>} · <Time at={run.created_at} />
+      {run.parent_run_id !== null && <> · called by {runLink(run.parent_run_id)}</>}
+      {run.session_id !== null && (
+        <>
+          {' '}
+          ·{' '}
+          <Link
+            to="/$workspace/agents/$name/chat"
+            params={{ workspace, name: run.agent_name }}
+            search={{ session: run.session_id }}
+            className="underline"
+          >
+            Open chat
+          </Link>
+        </>
+      )}{' '}
+      · <Time at={run.created_at} />
     </>
   );
 }

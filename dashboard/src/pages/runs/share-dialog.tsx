@@ -3,12 +3,12 @@ import type { AnswerOf } from '../../api/client.ts';
 import { useAction, useOperation } from '../../api/query.ts';
 import { useWorkspace } from '../../api/session.ts';
 import { Button } from '../../ui/button.tsx';
-import { CopyButton } from '../../ui/copy.tsx';
 import { Time } from '../../ui/data/time.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
 import { ErrorBox } from '../../ui/error-box.tsx';
 import { Select } from '../../ui/field.tsx';
 import { Loading } from '../../ui/loading.tsx';
+import { NewLink } from '../../ui/new-link.tsx';
 
 const EXPIRIES = [
   { id: '1', label: '1 day' },
@@ -58,17 +58,7 @@ export function ShareDialog({
         <p className="text-soft">Only owners of the workspace can create and revoke links.</p>
       )}
       {create.error && <ErrorBox error={create.error} />}
-      {made && (
-        <section aria-label="New link" className="flex flex-col gap-2 rounded-lg border border-line bg-panel p-3">
-          <p>
-            The link expires <Time at={made.expires_at} />. Copy it now: it is not shown again.
-          </p>
-          <code className="text-xs break-all select-all">{made.url}</code>
-          <div>
-            <CopyButton text={made.url} label="Copy link" variant="primary" />
-          </div>
-        </section>
-      )}
+      {made && <NewLink url={made.url} expires_at={made.expires_at} />}
       {error && <ErrorBox error={error} />}
       {!data && !error && <Loading />}
       {data && data.shares.length > 0 && (

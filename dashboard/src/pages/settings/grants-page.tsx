@@ -19,6 +19,7 @@ type Grant = AnswerOf<'listGrants'>['grants'][number];
 type Scope = Grant['scopes'][number];
 
 const SCOPES: readonly (readonly [Scope, string])[] = [
+  ['memory', 'Read and write the memory of loops'],
   ['messages', 'Send and read messages'],
   ['storage', 'Read and write all documents'],
   ['tasks', 'Read and change tasks'],

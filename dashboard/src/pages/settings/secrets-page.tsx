@@ -12,6 +12,7 @@ import { ErrorBox } from '../../ui/error-box.tsx';
 import { TextField } from '../../ui/field.tsx';
 import { Loading } from '../../ui/loading.tsx';
 import { Code } from '../../ui/text/code.tsx';
+import { ConnectionsSection } from './connections-section.tsx';
 import { SettingsFrame } from './settings-frame.tsx';
 
 /** Names of the workspace's secrets. No API returns a value. */
@@ -66,6 +67,7 @@ export function SecretsPage() {
           }
         />
       )}
+      <ConnectionsSection />
       {isSetting && <SetSecret onClose={() => setSetting(false)} />}
       <ConfirmDialog
         title={`Delete ${deleting}?`}

@@ -7,14 +7,13 @@ import { keyOf, useAction, useOperation } from '../../api/query.ts';
 import { useWorkspace } from '../../api/session.ts';
 import { ApiError, isNotFound } from '../../api-error.ts';
 import { Button } from '../../ui/button.tsx';
-import { bytes } from '../../ui/data/numbers.tsx';
-import { Time } from '../../ui/data/time.tsx';
 import { ConfirmDialog } from '../../ui/dialog.tsx';
+import { DocumentFacts } from '../../ui/document-facts.tsx';
 import { ErrorBox } from '../../ui/error-box.tsx';
 import { useKeys } from '../../ui/keys.ts';
 import { Link } from '../../ui/link.tsx';
 import { Loading } from '../../ui/loading.tsx';
-import { Facts, Page, Section } from '../../ui/page.tsx';
+import { Page, Section } from '../../ui/page.tsx';
 import { DiffView } from '../../ui/text/diff.tsx';
 import { escapeText } from '../../ui/text/escape-text.ts';
 import { toast } from '../../ui/toast.tsx';
@@ -138,21 +137,7 @@ function DocumentEditor({ params, stored }: EditorProps) {
   );
   return (
     <>
-      {stored !== null && (
-        <Facts
-          facts={[
-            ['Version', String(stored.version)],
-            ['Size', bytes(stored.size_bytes)],
-            [
-              'Written',
-              <span key="written">
-                <Time at={stored.updated_at} /> by {escapeText(stored.updated_by)}
-              </span>,
-            ],
-            ['Created', <Time key="created" at={stored.created_at} />],
-          ]}
-        />
-      )}
+      {stored !== null && <DocumentFacts document={stored} />}
       {isNoted && (
         <div role="note" className="flex flex-wrap items-center gap-3 rounded-lg border border-line bg-warn-ground p-3">
           <p className="grow">
