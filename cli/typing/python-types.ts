@@ -67,8 +67,10 @@ export function pythonTypes(types: readonly NamedType[], taken: Set<string>): st
     if (type.kind === 'object') declare(name, type.members, description);
     else {
       const comment = description === undefined ? '' : `# ${lineOf(description)}\n`;
-      const shown = type.kind === 'name' ? `Union["${type.name}"]` : show(type, `${name}Part`);
-      blocks.push(`${comment}${name} = ${shown}\n`);
+      const shown = show(type, `${name}Part`);
+      // Alone, a text or `None` would make a variable, which is no type (PEP 484, "Type aliases").
+      const isAlias = type.kind !== 'name' && type.kind !== 'null';
+      blocks.push(`${comment}${name} = ${isAlias ? shown : `Union[${shown}]`}\n`);
     }
   }
   return blocks.join('\n');

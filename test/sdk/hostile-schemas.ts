@@ -1,4 +1,5 @@
 import fc from 'fast-check';
+import '../helpers/fast-check-seed.ts';
 
 const HOSTILE = [
   '*/ pwned(); /*',
