@@ -176,6 +176,7 @@ export const COMMANDS: { readonly [group: string]: readonly CommandRow[] } = {
     { name: 'message', summary: 'Manage messages', load: () => import('./commands/message.ts') },
     { name: 'storage', summary: 'Manage stored JSON documents', load: () => import('./commands/storage.ts') },
     { name: 'memory', summary: 'Manage what agents remember', load: () => import('./commands/memory.ts') },
+    { name: 'scores', summary: 'Score runs, and compare versions by it', load: () => import('./commands/scores.ts') },
     { name: 'usage', summary: 'Show usage statistics', load: () => import('./commands/usage.ts') },
     { name: 'billing', summary: 'Show and buy credits', load: () => import('./commands/billing.ts') },
     { name: 'budget', summary: 'Manage spending budgets', load: () => import('./commands/budget.ts') },

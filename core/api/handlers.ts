@@ -49,6 +49,7 @@ import { approvalLinkHandlers } from '#core/runs/approvals/link-handlers.ts';
 import { bulkHandlers } from '#core/runs/bulk/handlers.ts';
 import { destinationHandlers } from '#core/runs/destinations/handlers.ts';
 import { runHandlers } from '#core/runs/handlers.ts';
+import { scoreHandlers } from '#core/runs/scores/handlers.ts';
 import { shareHandlers } from '#core/runs/shares/handlers.ts';
 import { telemetryHandlers } from '#core/runs/telemetry/handlers.ts';
 import { serviceHandlers } from '#core/services/handlers.ts';
@@ -152,6 +153,7 @@ export const runs = (
     | typeof runHandlers
     | typeof approvalHandlers
     | typeof approvalLinkHandlers
+    | typeof scoreHandlers
     | typeof shareHandlers
     | typeof bulkHandlers
     | typeof overviewHandlers
@@ -162,6 +164,7 @@ export const runs = (
   ...runHandlers(deps),
   ...approvalHandlers(deps),
   ...approvalLinkHandlers(deps),
+  ...scoreHandlers(deps),
   ...shareHandlers(deps),
   ...bulkHandlers(deps),
   ...overviewHandlers(deps),

@@ -42,6 +42,7 @@ import { approvalLinkRoutes, approvalRoutes } from '#core/runs/approvals/routes.
 import { bulkRoutes } from '#core/runs/bulk/routes.ts';
 import { destinationRoutes } from '#core/runs/destinations/routes.ts';
 import { runRoutes } from '#core/runs/routes.ts';
+import { scoreRoutes } from '#core/runs/scores/routes.ts';
 import { shareRoutes } from '#core/runs/shares/routes.ts';
 import { telemetryRoutes } from '#core/runs/telemetry/routes.ts';
 import { instanceRoutes } from '#core/services/instances/routes.ts';
@@ -96,6 +97,7 @@ export const routes = [
   ...stepRoutes,
   ...approvalRoutes,
   ...approvalLinkRoutes,
+  ...scoreRoutes,
   ...shareRoutes,
   ...destinationRoutes,
   ...telemetryRoutes,

@@ -34,6 +34,7 @@ import { storedCosts } from './usage/costs.ts';
  * - `WS#<workspace id>#WAITING / COUNT`: the number of its runs that wait;
  * - `WS#<workspace id>#APPROVALS#<run id without dashes> / ...`: calls of its tools that wait (`approvals/store.ts`);
  * - `APPROVAL_LINK#<hash> / META`: a link about one of them (`approvals/links.ts`);
+ * - `WS#<workspace id>#SCORES / <run id without dashes>`: what people and programs think of it (`scores/store.ts`);
  * - `WS#<workspace id>#SHARES / <run id without dashes>` and `SHARE#<hash> / META`: its links (`shares/store.ts`).
  *
  * A busy workspace writes more than the 1,000 units a second that DynamoDB allows a partition, so its runs are spread by

@@ -36,6 +36,7 @@ export const PAGE_GROUPS: readonly PageGroup[] = [
         'calls',
         'openai',
         'runs',
+        'scores',
         'retries',
         'queues',
         'sessions',

@@ -181,6 +181,8 @@ test('what a key with the scope "read" or "run" may send, beside GET', () => {
     'interruptSession',
     'forkSession',
     'sendSessionMessage',
+    'scoreRun',
+    'deleteRunScore',
     'createBulk',
     'abortBulk',
     'triggerSchedule',

@@ -32,6 +32,7 @@ const BODIES: Readonly<Record<string, () => object>> = {
   openSession: () => ({ agent: 'home/secretive' }),
   sendSessionMessage: () => ({ input: {} }),
   forkSession: () => ({ after: 0 }),
+  scoreRun: () => ({ name: 'helpful', value: 1 }),
   createBulk: () => ({ action: 'cancel', filter: {}, dry_run: true }),
   createChatLink: () => ({ agent: 'home/secretive', kind: 'form' }),
   createBudget: () => ({ scope_type: 'workspace', window: 'daily', soft_limit_usd: 1000 }),

@@ -118,6 +118,10 @@ const MAKERS: Record<string, Maker> = {
     sharedUrls.set(run_id, made);
     return (await made).url.split('/').at(-1)!;
   },
+  async score(target, { user, runId: run_id }) {
+    const params = { workspace_id: user.workspaceId, run_id };
+    return (await clientOf(target, user.key).scoreRun({ params, body: { name: 'helpful', value: 1 } })).name;
+  },
   async chat_link_id(target, { user }) {
     return (await newChatLink(target, user)).id;
   },

@@ -135,6 +135,8 @@ const RUNS: readonly Row[] = [
   ['WS#<ws>#DEBOUNCE#*', '*', 'copy'],
   ['WS#<ws>#EVENTS#*', '*', 'copy'],
   ['WS#<ws>#APPROVALS#*', '*', 'copy'],
+  ['WS#<ws>#SCORES', '*', 'copy'],
+  ['WS#<ws>#SCORE_SUMS#*', '*', 'copy'],
   ['WS#<ws>#SHARES', '*', 'copy'],
   ['WS#<ws>#BULK', '*', 'copy'],
   ['LEASE#*', '*', 'copy', named],

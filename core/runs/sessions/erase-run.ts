@@ -13,6 +13,7 @@ import {
 } from '../items.ts';
 import { eventPartition } from '../live-events.ts';
 import { CANCELLED, emptyBody, type NewRun, type RunResult } from '../run.ts';
+import { eraseComments } from '../scores/store.ts';
 import { sessionBlobs } from './items.ts';
 
 /** The records of the runs of a workspace, of which `RunStore` is one. */
@@ -61,6 +62,7 @@ export async function eraseRun(
     journal(),
     emptyPartition(deps, eventPartition(workspaceId, runId)),
     emptyPartition(deps, approvalPartition(workspaceId, runId)),
+    eraseComments(deps, workspaceId, runId),
   ]);
 }
 

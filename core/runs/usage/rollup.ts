@@ -79,7 +79,7 @@ export interface Totals {
 }
 
 /** More than a year, so that the first day of the year is complete. */
-const KEPT_SECONDS = 400 * 24 * 3600;
+export const KEPT_SECONDS = 400 * 24 * 3600;
 
 /**
  * Number of items that share the runs of a busy agent. Each shard of the feed adds to one of them, so that few

@@ -1,5 +1,5 @@
 import { useNavigate } from '@tanstack/react-router';
-import { Ban, Columns2, Copy, Pencil, Printer, RotateCw, Share2 } from 'lucide-react';
+import { Ban, Columns2, Copy, Gauge, Pencil, Printer, RotateCw, Share2 } from 'lucide-react';
 import { useState } from 'react';
 import { type AnswerOf, call } from '../../api/client.ts';
 import { useAction } from '../../api/query.ts';
@@ -16,6 +16,7 @@ import { Menu } from '../../ui/menu.tsx';
 import { SHOWN } from '../../ui/text/viewer.tsx';
 import { toast } from '../../ui/toast.tsx';
 import { CompareDialog } from './compare-dialog.tsx';
+import { ScoreDialog } from './run-scores.tsx';
 import { ShareDialog } from './share-dialog.tsx';
 
 type Run = AnswerOf<'getRun'>;
@@ -30,6 +31,7 @@ export function RunActions({ run }: { readonly run: Run }) {
   const [edited, setEdited] = useState<string>();
   const [isComparing, setComparing] = useState(false);
   const [isSharing, setSharing] = useState(false);
+  const [isScoring, setScoring] = useState(false);
   const { isCopied, copy } = useCopy();
   const problem = edited === undefined ? undefined : problemOf(edited);
   const start = async (input?: unknown) => {
@@ -80,6 +82,9 @@ export function RunActions({ run }: { readonly run: Run }) {
       <Button icon={Columns2} onPress={() => setComparing(true)}>
         Compare with…
       </Button>
+      <Button icon={Gauge} onPress={() => setScoring(true)}>
+        Score
+      </Button>
       <Button icon={Share2} onPress={() => setSharing(true)}>
         Share
       </Button>
@@ -90,6 +95,7 @@ export function RunActions({ run }: { readonly run: Run }) {
         <Button icon={Copy}>{isCopied ? 'Copied' : 'Copy'}</Button>
       </Menu>
       {isSharing && <ShareDialog run={run} onClose={() => setSharing(false)} />}
+      {isScoring && <ScoreDialog params={params} onClose={() => setScoring(false)} />}
       {isComparing && <CompareDialog run={run} onClose={() => setComparing(false)} />}
       <Dialog
         title="Edit and replay"

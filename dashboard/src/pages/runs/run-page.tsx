@@ -24,6 +24,7 @@ import { BodyView } from './body-view.tsx';
 import type { LogPiece } from './log-lines.ts';
 import { LogTab } from './log-tab.tsx';
 import { RunActions } from './run-actions.tsx';
+import { RunScores } from './run-scores.tsx';
 import { TraceTab } from './trace-tab.tsx';
 import { TreeTab } from './tree-tab.tsx';
 
@@ -148,6 +149,7 @@ function RunView({ name }: { readonly name: string }) {
       )}
       {run.failed_attempts.length > 0 && <FailedAttempts attempts={run.failed_attempts} />}
       {run.error_message !== null && <Failure run={run} params={params} />}
+      <RunScores params={params} />
       {tab === 'trace' && <TraceTab params={params} isRunning={isRunning} />}
       {tab === 'turns' && (
         <Suspense fallback={<Loading />}>
