@@ -312,6 +312,30 @@ export class Platform {
   }
 
   /**
+   * Scores a run. A score with the same name and source is replaced.
+   *
+   * @param {Run | string} run
+   * @param {string} name What is scored, such as `helpful`.
+   * @param {number | string} score A number, or a label such as `too short`.
+   * @param {RequestOptions & { comment?: string, source?: string }} [options] `source`: who or what scored. Default: `api`.
+   * @returns {Promise<any>} The score as stored.
+   */
+  async score(run, name, score, { comment, source, ...options } = {}) {
+    const body = { name, [typeof score === 'number' ? 'value' : 'label']: score, comment, source };
+    return this.#send('POST', `${this.#locate(run).path}/scores`, { ...options, body });
+  }
+
+  /**
+   * The scores of a run, oldest first.
+   *
+   * @param {Run | string} run
+   * @param {RequestOptions} [options]
+   */
+  scores(run, options) {
+    return this.list(`${this.#locate(run).path}/scores`, {}, options);
+  }
+
+  /**
    * Uploads a file once, for the `files` of any number of calls until it expires.
    *
    * @param {Exclude<import('./upload.js').File, import('./upload.js').Upload>} file

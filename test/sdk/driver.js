@@ -14,7 +14,7 @@ async function work({ module, method, args, options, headers, steps }) {
   if (module === 'platform') {
     const platform = new sdk.Platform();
     if (method === 'stream' || method === 'watch') return collected(platform[method](...args, withMs(options)));
-    if (method === 'list' || method === 'runs' || method === 'shares') return collected(platform[method](...args));
+    if (['list', 'runs', 'shares', 'scores'].includes(method)) return collected(platform[method](...args));
     if (method === 'streamFirst') {
       const stream = platform.stream(...args, withMs(options));
       for await (const event of stream) return [event, stream.runId];

@@ -32,7 +32,7 @@ async def work_async(method, args, given):
     if method == "stream":
         *progress, answer = [event async for event in platform.stream(*args, **given)]
         return [*progress, {"type": "result", **plain(answer)}]
-    if method in ("watch", "list", "runs", "shares"):
+    if method in ("watch", "list", "runs", "shares", "scores"):
         return [row async for row in getattr(platform, method)(*args, **given)]
     if method == "streamFirst":
         async with platform.stream(*args, **given) as stream:
@@ -118,7 +118,7 @@ def work(module, method, args=(), options=None, headers=None, steps=()):
         return asyncio.run(work_async(method, args, given))
     if module == "platform":
         platform = sdk.Platform()
-        if method in ("watch", "list", "runs", "shares"):
+        if method in ("watch", "list", "runs", "shares", "scores"):
             return list(getattr(platform, method)(*args, **given))
         if method == "streamFirst":
             stream = platform.stream(*args, **given)

@@ -177,6 +177,19 @@ describe.each(languages())('the SDK for $name, on a running platform', ({ name, 
     expect(await ids()).toEqual([]);
   });
 
+  test('scores a run with a number or a label', async () => {
+    const { runId } = (await platform('call', ['acme/add@v1', { a: 1, b: 2 }])).value;
+    const comment = 'Just right.';
+    expect((await platform('score', [runId, 'helpful', 0.5], { comment })).value).toMatchObject({
+      value: 0.5,
+      comment,
+    });
+    const label = (await platform('score', [runId, 'tone', 'too short'], { source: 'judge' })).value;
+    expect(label).toMatchObject({ label: 'too short', source: 'judge' });
+    expect((await platform('scores', [runId])).value).toMatchObject([{ name: 'helpful' }, label]);
+    expect((await platform('score', [runId, 'Helpful', 1])).error?.message).toContain('body.name');
+  });
+
   test('watches a run by its id, lists rows over pages, and names an upload twice', async () => {
     const { value } = await platform('call', ['acme/add@v1', { a: 1, b: 2 }]);
     const events = (await platform('watch', [value.runId])).value;

@@ -311,6 +311,26 @@ export declare class Platform {
      */
     revokeShare(run: Run | string, share: string, options?: RequestOptions): Promise<void>;
     /**
+     * Scores a run. A score with the same name and source is replaced.
+     *
+     * @param {Run | string} run
+     * @param {string} name What is scored, such as `helpful`.
+     * @param {number | string} score A number, or a label such as `too short`.
+     * @param {RequestOptions & { comment?: string, source?: string }} [options] `source`: who or what scored. Default: `api`.
+     * @returns {Promise<any>} The score as stored.
+     */
+    score(run: Run | string, name: string, score: number | string, { comment, source, ...options }?: RequestOptions & {
+        comment?: string;
+        source?: string;
+    }): Promise<any>;
+    /**
+     * The scores of a run, oldest first.
+     *
+     * @param {Run | string} run
+     * @param {RequestOptions} [options]
+     */
+    scores(run: Run | string, options?: RequestOptions): AsyncGenerator<any, void, void>;
+    /**
      * Uploads a file once, for the `files` of any number of calls until it expires.
      *
      * @param {Exclude<import('./upload.js').File, import('./upload.js').Upload>} file

@@ -105,6 +105,12 @@ class AsyncPlatform:
     async def revoke_share(self, run: Run | str, share: str, **options: Any) -> None:
         await self._do(lambda platform: platform.revoke_share(run, share, **options))
 
+    async def score(self, run: Run | str, name: str, score: float | str, **options: Any) -> dict[str, Any]:
+        return await self._do(lambda platform: platform.score(run, name, score, **options))
+
+    def scores(self, run: Run | str, **options: Any) -> AsyncIterator[Any]:
+        return self.list(f"{_locate(run)[1]}/scores", **options)
+
     async def upload(self, file: File, **options: Any) -> Upload:
         return await self._do(lambda platform: platform.upload(file, **options))
 

@@ -375,6 +375,29 @@ class Platform:
         """Revokes a link to a run at once. ``share`` is the ID of the link."""
         self.request("DELETE", f"{_locate(run)[1]}/shares/{quote(share, safe='')}", **options)
 
+    def score(
+        self,
+        run: Run | str,
+        name: str,
+        score: float | str,
+        *,
+        comment: str | None = None,
+        source: str | None = None,
+        **options: Any,
+    ) -> dict[str, Any]:
+        """Scores a run and returns the score as stored. A score with the same name and source is replaced.
+
+        ``name`` is what is scored, such as ``helpful``, and ``score`` a number, or a label such as ``too short``.
+        ``source`` is who or what scored; the default is ``api``.
+        """
+        given = {"label" if isinstance(score, str) else "value": score, "comment": comment, "source": source}
+        body = {"name": name, **{member: value for member, value in given.items() if value is not None}}
+        return self.request("POST", f"{_locate(run)[1]}/scores", body=body, **options)
+
+    def scores(self, run: Run | str, **options: Any) -> Iterator[Any]:
+        """The scores of a run, oldest first."""
+        return self.list(f"{_locate(run)[1]}/scores", **options)
+
     def upload(self, file: File, *, timeout: float | None = None, max_retries: int | None = None) -> Upload:
         """Uploads a file once, for the ``files`` of any number of calls until it expires."""
         from ._upload import upload
