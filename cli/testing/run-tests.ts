@@ -4,6 +4,7 @@ import { type AgentFolder, readAgentFolder } from '#client/agent-folder.ts';
 import { UsageError } from '#client/usage-error.ts';
 import type { ApiError, Client } from '#core/api/client.ts';
 import { hasCode } from '#core/base/errors.ts';
+import { unknownMock, withMocks } from '#core/manifest/evals/mocked-tools.ts';
 import { publishFolder } from '../publishing/publish-folder.ts';
 import type { AgentReference } from '../shared/agent-reference.ts';
 import { failuresOf, type NamedFixture, type Outcome } from './fixtures.ts';
@@ -127,23 +128,12 @@ async function publish(client: Client, folder: AgentFolder): Promise<string> {
 /** Returns the manifest with tool commands replaced by commands that print the mocks. */
 function mocked(body: Record<string, unknown>, mocks: Readonly<Record<string, unknown>>): Record<string, unknown> {
   const { custom_tools, loop } = body as unknown as Manifest;
-  const tools = loop?.custom_tools ?? custom_tools ?? [];
-  for (const name of Object.keys(mocks)) {
-    if (tools.some((tool) => tool.name === name)) continue;
-    const known = tools.map((tool) => tool.name).join(', ') || 'none';
-    throw new UsageError(`mocks.${name} is not a custom tool of the agent. Its custom tools: ${known}.`);
-  }
-  const answered = tools.map((tool) => (tool.name in mocks ? { ...tool, command: printing(mocks[tool.name]) } : tool));
+  const own = loop?.custom_tools ?? custom_tools ?? [];
+  const { tools, unknown } = withMocks(own, mocks);
+  if (unknown !== undefined) throw new UsageError(unknownMock(unknown, own));
   return loop?.custom_tools
-    ? { ...body, loop: { ...loop, custom_tools: answered } }
-    : { ...body, ...(custom_tools && { custom_tools: answered }) };
-}
-
-/** Returns a shell command that prints a mock verbatim. It breaks up `{{`, which would be a placeholder. */
-function printing(mock: unknown): string {
-  const text = typeof mock === 'string' ? mock : JSON.stringify(mock);
-  const quoted = text.replaceAll("'", `'\\''`).replaceAll('{{', `{''{`);
-  return `printf '%s' '${quoted}'`;
+    ? { ...body, loop: { ...loop, custom_tools: tools } }
+    : { ...body, ...(custom_tools && { custom_tools: tools }) };
 }
 
 /** Runs one fixture on an agent. */

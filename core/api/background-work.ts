@@ -1,5 +1,6 @@
 import { collectAgentGarbage } from '#core/agents/garbage.ts';
 import { purgeUploads } from '#core/agents/uploads/store.ts';
+import { continueEvals } from '#core/automation/evals/continue.ts';
 import { fireDue, fireOverdue, sweepScheduleRuns } from '#core/automation/schedules/runs/fire.ts';
 import { reconcileTimers } from '#core/automation/schedules/timing/timers.ts';
 import { reconcilePayments } from '#core/billing/top-ups/sync.ts';
@@ -39,6 +40,7 @@ export const allWork = {
   sweepQueues,
   // A stopping server waits for the runs of the slice.
   continueBulks: (deps: Parameters<typeof continueBulks>[0]) => continueBulks(deps, 5_000),
+  continueEvals: (deps: Parameters<typeof continueEvals>[0]) => continueEvals(deps, 5_000),
   repairTimers: reconcileTimers,
   keepServices,
   applyServices,

@@ -106,6 +106,11 @@ export const BACKGROUND = {
     local: { everySeconds: 2 },
     aws: { everyMinutes: 1, fn: 'schedule-sweeper' },
   },
+  continueEvals: {
+    about: 'Makes and judges the runs of evaluations.',
+    local: { everySeconds: 1 },
+    aws: { everyMinutes: 1, fn: 'schedule-sweeper' },
+  },
   repairTimers: {
     about: 'Synchronizes EventBridge schedules with the table.',
     local: { notNeeded: 'ClockTimers keeps no timers beside the table' },

@@ -18,6 +18,7 @@ import { agentHandlers } from '#core/agents/handlers.ts';
 import { agentUseReader } from '#core/agents/retention/storage-usage.ts';
 import { uploadHandlers } from '#core/agents/uploads/handlers.ts';
 import { alertHandlers } from '#core/automation/alerts/handlers.ts';
+import { evalHandlers } from '#core/automation/evals/handlers.ts';
 import { scheduleHandlers } from '#core/automation/schedules/handlers.ts';
 import { scheduleUse } from '#core/automation/schedules/store.ts';
 import { scheduleTriggerHandlers } from '#core/automation/schedules/trigger/handlers.ts';
@@ -156,6 +157,7 @@ export const runs = (
     | typeof scoreHandlers
     | typeof shareHandlers
     | typeof bulkHandlers
+    | typeof evalHandlers
     | typeof overviewHandlers
     | typeof lazySessionHandlers
     | typeof openAiRunHandlers
@@ -167,6 +169,7 @@ export const runs = (
   ...scoreHandlers(deps),
   ...shareHandlers(deps),
   ...bulkHandlers(deps),
+  ...evalHandlers(deps),
   ...overviewHandlers(deps),
   ...lazySessionHandlers(deps),
   ...openAiRunHandlers(deps),

@@ -14,6 +14,7 @@ import { downloadRoutes } from '#core/agents/downloads/routes.ts';
 import { agentRoutes } from '#core/agents/routes.ts';
 import { uploadRoutes } from '#core/agents/uploads/routes.ts';
 import { alertRoutes } from '#core/automation/alerts/routes.ts';
+import { evalRoutes } from '#core/automation/evals/routes.ts';
 import { scheduleRoutes } from '#core/automation/schedules/routes.ts';
 import { scheduleTriggerRoutes } from '#core/automation/schedules/trigger/routes.ts';
 import { webhookDeliveryRoutes, webhookRoutes } from '#core/automation/webhooks/routes.ts';
@@ -98,6 +99,7 @@ export const routes = [
   ...approvalRoutes,
   ...approvalLinkRoutes,
   ...scoreRoutes,
+  ...evalRoutes,
   ...shareRoutes,
   ...destinationRoutes,
   ...telemetryRoutes,

@@ -7,6 +7,10 @@
  */
 export type Json = string | number | boolean | null | Json[] | { [member: string]: Json };
 
+/** Whether a value is an object of JSON: no list, and not null. */
+export const isJsonObject = (value: unknown): value is { readonly [member: string]: Json } =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
 /** Deeper JSON is refused: recursive code (validation, masking, encoding) would overflow the stack. */
 const MAX_JSON_DEPTH = 500;
 

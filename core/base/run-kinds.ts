@@ -50,6 +50,7 @@ const TRIGGER_ROWS = {
   chat: { startedBy: 'a visitor of a chat link', isScheduled: false, runsAgent: true },
   mcp: { startedBy: 'a client of MCP', isScheduled: false, runsAgent: true },
   service: { startedBy: "a request to the agent's service", isScheduled: false, runsAgent: true },
+  eval: { startedBy: 'an evaluation', isScheduled: false, runsAgent: true },
   install: { startedBy: 'an upload, to install dependencies', isScheduled: false, runsAgent: false },
 } as const satisfies Record<string, TriggerRow>;
 

@@ -92,7 +92,7 @@ export class RunStore {
   /**
    * Records a run with its input before it does anything, so that a crash loses no input. Throws if another process
    * started
-   * the same run of a schedule or of a bulk action.
+   * the same run of a schedule, of a bulk action or of an evaluation.
    *
    * With `hasLease`, the caller holds a lease until the run is recorded as ended, by which the sweep finds the run
    * (`core/accounts/limits/admission.ts`). Otherwise the run is listed as open, for two more writes.
@@ -104,12 +104,12 @@ export class RunStore {
     const ttl = runExpiry(this.#deps.config, run.startedAt);
     const body = await this.putBody(run.id, emptyBody(run.input), ttl);
     const items = newRunItems(this.#workspaceId, run, { body, ttl, hasLease });
-    // Two processes may start the same run of a schedule or of a bulk action if the first is slow and the second takes
-    // it for
-    // dead. Ids of other runs are new.
+    // Two processes may start the same run of a schedule, of a bulk action or of an evaluation if the first is slow and
+    // the second takes it for dead. Ids of other runs are new.
+    const isNew = run.replayOf === undefined && run.triggerSource !== 'eval';
     const inPlace = placeOperations(this.#workspaceId, run);
     const turn = run.session === undefined ? [] : await beginOfTurn(this.#workspaceId, run);
-    if (items.length === 1 && run.replayOf === undefined && inPlace.length === 0 && turn.length === 0) {
+    if (items.length === 1 && isNew && inPlace.length === 0 && turn.length === 0) {
       await runs.put(items[0]);
       return true;
     }

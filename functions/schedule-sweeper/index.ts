@@ -1,4 +1,5 @@
 import { awsDeps } from '#aws/all-deps.ts';
+import { continueEvals } from '#core/automation/evals/continue.ts';
 import { fireOverdue, sweepScheduleRuns } from '#core/automation/schedules/runs/fire.ts';
 import { continueBulks } from '#core/execution/bulk/continue.ts';
 import { createClockHandler } from '../clock.ts';
@@ -9,4 +10,5 @@ export const handler = createClockHandler('schedule-sweeper', deps, {
   runOverdueSchedules: fireOverdue,
   resumeScheduleRuns: sweepScheduleRuns,
   continueBulks: (all) => continueBulks(all),
+  continueEvals: (all) => continueEvals(all),
 });

@@ -47,8 +47,8 @@ const digitsOf = (lease: string): string =>
     .slice(0, 15);
 
 /** Classes of calls, each with its own daily limit. */
-type CallClass = 'llm' | 'sandbox' | 'paid' | 'continued';
-const COUNTER = /^(?:llm|sandbox|paid|continued)_(\d{4}-\d\d-\d\d)$/;
+type CallClass = 'llm' | 'sandbox' | 'paid' | 'continued' | 'eval';
+const COUNTER = /^(?:llm|sandbox|paid|continued|eval)_(\d{4}-\d\d-\d\d)$/;
 
 /** An attempt fails only if another call was admitted or ended at the same time. */
 const MAX_ATTEMPTS = 20;
@@ -66,6 +66,8 @@ export interface AdmissionRequest {
   readonly isCounted: boolean;
   /** Whether the call was counted before and only takes a place again. @default false */
   readonly isContinued?: boolean;
+  /** Whether the call is one of an evaluation: it takes a place, and no daily limit applies. @default false */
+  readonly isEval?: boolean;
   readonly runId: string;
   /** Epoch milliseconds. */
   readonly deadline: number;
@@ -86,11 +88,11 @@ export interface Admission {
  */
 export async function admit(deps: AdmissionDeps, request: AdmissionRequest): Promise<Admission> {
   if (!request.isCounted) return { release: async () => {} };
-  const { workspace, runId, isPaid, kind, isContinued } = request;
+  const { workspace, runId, isPaid, kind, isContinued, isEval } = request;
   const plan = planOf(deps, workspace);
   const now = deps.clock.now();
   const day = dayOf(now);
-  const callClass = isContinued ? 'continued' : isPaid ? 'paid' : kind;
+  const callClass = isContinued ? 'continued' : isEval ? 'eval' : isPaid ? 'paid' : kind;
   const limit = limitOf(plan, callClass);
   const counter = `${callClass}_${day}`;
   const lease = leaseOf(runId);
@@ -336,6 +338,7 @@ const CLASS_NAMES: Record<CallClass, string> = {
   sandbox: 'calls of agents with a sandbox',
   paid: 'calls of paid agents',
   continued: 'continued calls',
+  eval: 'calls of evaluations',
 };
 
 const limitOf = (plan: Plan, callClass: CallClass): number =>
@@ -344,4 +347,5 @@ const limitOf = (plan: Plan, callClass: CallClass): number =>
     sandbox: plan.daily_sandbox_calls,
     paid: plan.daily_paid_calls,
     continued: Number.MAX_SAFE_INTEGER,
+    eval: Number.MAX_SAFE_INTEGER,
   })[callClass];

@@ -139,6 +139,8 @@ const RUNS: readonly Row[] = [
   ['WS#<ws>#SCORE_SUMS#*', '*', 'copy'],
   ['WS#<ws>#SHARES', '*', 'copy'],
   ['WS#<ws>#BULK', '*', 'copy'],
+  ['WS#<ws>#EVAL', '*', 'copy'],
+  ['WS#<ws>#EVAL#*', '*', 'copy'],
   ['LEASE#*', '*', 'copy', named],
   ['APPROVAL_LINK#*', 'META', 'copy', named],
   ['EVENT#*', 'META', 'copy', named],

@@ -5,6 +5,7 @@ import { derivedUuid } from '#core/base/derived-uuid.ts';
 import { isPlatformError, type PlatformError } from '#core/base/errors.ts';
 import { isInstallation } from '#core/base/run-kinds.ts';
 import type { Deps } from '#core/ports/deps.ts';
+import { heartbeat } from '#core/ports/heartbeat.ts';
 import {
   appliesTo,
   type Bulk,
@@ -44,7 +45,7 @@ export async function workOn(deps: Deps, due: DueBulk, until: number): Promise<v
   const token = ids.uuid();
   const taken = await store.take(due, token);
   if (taken === undefined) return;
-  const stop = heartbeat(deps, () => store.hold(taken.id, token));
+  const stop = heartbeat(clock, HEARTBEAT_MS, () => store.hold(taken.id, token));
   try {
     let bulk = taken;
     for (;;) {
@@ -84,20 +85,6 @@ export async function workOn(deps: Deps, due: DueBulk, until: number): Promise<v
   } finally {
     stop();
   }
-}
-
-/** Calls `beat` periodically until the returned function is called. */
-function heartbeat({ clock }: Pick<Deps, 'clock'>, beat: () => Promise<unknown>): () => void {
-  let isOver = false;
-  let cancel = (): void => {};
-  const next = () => {
-    if (!isOver) cancel = clock.after(HEARTBEAT_MS, () => void beat().catch(ignore).then(next));
-  };
-  next();
-  return () => {
-    isOver = true;
-    cancel();
-  };
 }
 
 const ignore = (): void => {};

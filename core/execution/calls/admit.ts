@@ -137,6 +137,7 @@ export async function takePlaces(deps: Deps, call: PreparedCall): Promise<Omit<A
     kind: engineTraits(agent).quota,
     isPaid: priceCents > 0,
     isCounted: isTop,
+    isEval: call.triggerSource === 'eval',
     runId,
     deadline,
   }).catch(releaseOnFailure);

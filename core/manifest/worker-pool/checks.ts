@@ -4,6 +4,8 @@ import { lazy } from '#core/base/lazy.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import type { BundleContents, BundleUse, UploadUse } from '../bundle/bundle-contents.ts';
 import type { InstallPlan } from '../bundle/install-plan.ts';
+import type { AssertResult, RunFacts } from '../evals/check-output.ts';
+import type { Assert, ReadSuites, SuiteFiles } from '../evals/suite.ts';
 import { type FieldError, unchecked } from '../field-error.ts';
 import { estimateCost, isSmallCheck, type SchemaWeight } from '../json-schema/simple-schema.ts';
 import type { fillCommand, Place } from '../tool-commands/fill-command.ts';
@@ -16,6 +18,9 @@ import type { Tasks } from './tasks.ts';
  */
 const VALUE_MS = 2_000;
 const MANIFEST_MS = 5_000;
+const SUITES_MS = 5_000;
+/** Of one assert, after all asserts of a case together took too long. */
+const ASSERT_MS = 500;
 /** The largest bundle takes about a second of CPU time, and several times that on a busy machine. */
 const BUNDLE_MS = 20_000;
 
@@ -135,6 +140,35 @@ export const checkDefinition = (deps: CheckDeps, workspace: TimeOwner, ...args: 
 export const checkUpdate = (deps: CheckDeps, workspace: TimeOwner, ...args: Parameters<Tasks['checkUpdate']>) =>
   explained(inThread(deps, workspace, MANIFEST_MS, 'checkUpdate', ...args), MANIFEST);
 
+/** Returns the result of `readSuites` in `evals/read-suites.ts`. Throws INVALID_INPUT, also for suites that take too long. */
+export const readEvalSuites = (deps: CheckDeps, workspace: TimeOwner, files: SuiteFiles): Promise<ReadSuites> =>
+  explained(inThread(deps, workspace, SUITES_MS, 'readSuites', files), SUITES);
+
+/**
+ * Returns the result of `checkOutput` in `evals/check-output.ts`. If the asserts together take too long, each is decided for itself, and
+ * those that take too long fail.
+ */
+export async function checkEvalOutput(
+  deps: CheckDeps,
+  workspace: TimeOwner,
+  asserts: readonly Assert[],
+  facts: RunFacts,
+): Promise<readonly AssertResult[]> {
+  if (asserts.length === 0) return [];
+  try {
+    return await inThread(deps, workspace, asserts.length === 1 ? ASSERT_MS : VALUE_MS, 'checkOutput', asserts, facts);
+  } catch (error) {
+    if (!hasCode(error, 'CHECK_ENDED')) throw error;
+    if (asserts.length === 1) {
+      const reason = `the assert was stopped: deciding it ${(error as Error).message}`;
+      return [{ pass: false, score: 0, reason }];
+    }
+    const results: AssertResult[] = [];
+    for (const assert of asserts) results.push(...(await checkEvalOutput(deps, workspace, [assert], facts)));
+    return results;
+  }
+}
+
 /**
  * Returns the result of `readContents` in `bundle/bundle-contents.ts`. Throws INVALID_INPUT, also for a bundle that
  * takes too long.
@@ -164,6 +198,7 @@ export function planInThread(
   return explained(threads.run({ ...work, onTurn() {}, onEnd() {} }) as Promise<InstallPlan | undefined>, BUNDLE);
 }
 
+const SUITES = { subject: 'suite', hint: 'Divide the cases into several files, and write aliases out.' };
 const MANIFEST = { subject: 'manifest', hint: 'Make its schemas and their patterns simpler.' };
 const BUNDLE = { subject: 'bundle', hint: 'Leave files out that the agent does not need.' };
 

@@ -5,6 +5,8 @@ export const tasks = {
   checkUpdate: async () => (await import('../parsing/manifest.ts')).checkUpdate,
   readContents: async () => (await import('../bundle/bundle-contents.ts')).readContents,
   readPlan: async () => (await import('../bundle/bundle-contents.ts')).readPlan,
+  readSuites: async () => (await import('../evals/read-suites.ts')).readSuites,
+  checkOutput: async () => (await import('../evals/check-output.ts')).checkOutput,
   placesIn: async () => (await import('../tool-commands/tool-command.ts')).placesIn,
 };
 

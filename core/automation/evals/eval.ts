@@ -1,0 +1,116 @@
+import { derivedUuid } from '#core/base/derived-uuid.ts';
+import type { EvalCase, Suite } from '#core/manifest/evals/suite.ts';
+import type { Summary, Verdict } from './verdict.ts';
+
+/** Maximum number of evaluations in progress in a workspace. */
+export const MAX_OPEN_EVALS = 5;
+
+/** The versions that an evaluation runs: the one that is judged, and the one that it is compared with. */
+export const LANES = ['candidate', 'baseline'] as const;
+export type Lane = (typeof LANES)[number];
+
+/** An evaluation (`docs/interface/evals.md`). Times are ISO texts. */
+export interface Evaluation {
+  readonly id: string;
+  readonly workspaceId: string;
+  readonly agentName: string;
+  /** See `AgentVersion.firstVersion`: an agent of the same name that was deleted before has other evaluations. */
+  readonly firstVersion: number;
+  /** Ids and names of the versions. */
+  readonly versions: { readonly candidate: EvalVersion; readonly baseline?: EvalVersion };
+  readonly status: 'running' | 'completed' | 'aborted' | 'failed';
+  /** Null until it is over, and if it was aborted or failed. */
+  readonly verdict: Verdict | null;
+  /** Why it ended early, failed or decides nothing; null otherwise. */
+  readonly reason: string | null;
+  readonly suites: readonly Suite[];
+  /** Hash of the fixed prompt of the judge; null if no suite has one. */
+  readonly judgePrompt: string | null;
+  readonly cases: number;
+  /** Runs that it has in all, and that have a result. */
+  readonly runs: number;
+  readonly done: number;
+  readonly passed: number;
+  readonly failed: number;
+  readonly errors: number;
+  readonly budgetUsd: number;
+  /** Of its runs and of its judges, in millionths of a US dollar. */
+  readonly costMicro: number;
+  /** Null until it is over. */
+  readonly summary: Summary | null;
+  readonly createdBy: string;
+  /** Whether it was started with a key that is limited to this workspace. */
+  readonly isBound: boolean;
+  readonly createdAt: string;
+  readonly updatedAt: string;
+  readonly endedAt: string | null;
+}
+
+export interface EvalVersion {
+  readonly id: string;
+  /** Such as `v3`. */
+  readonly name: string;
+}
+
+/** One run of a case: of which version, and the how manieth time, from 1. */
+export interface Slot {
+  readonly case: number;
+  readonly lane: Lane;
+  readonly repeat: number;
+}
+
+export interface StoredCase extends EvalCase {
+  /** From 0, over all suites. */
+  readonly number: number;
+}
+
+/** What became of a run. `error`: nothing is known about the agent, because the judge or the platform failed. */
+export type Outcome = 'passed' | 'failed' | 'error' | 'cancelled';
+
+export interface AssertOutcome {
+  /** As in the file, such as `not-contains`. */
+  readonly type: string;
+  readonly metric?: string;
+  readonly pass: boolean;
+  readonly score: number;
+  readonly reason: string;
+  /** The run of its judge. */
+  readonly judge_run_id?: string;
+}
+
+export interface SlotResult {
+  readonly outcome: Outcome;
+  readonly score: number;
+  /** Why it did not pass; null if it did. */
+  readonly reason: string | null;
+  readonly asserts: readonly AssertOutcome[];
+  readonly latencyMs: number | null;
+  /** Of the run and its judges; null if the price of a model is not known. */
+  readonly costUsd: number | null;
+}
+
+/** A slot whose run has begun, or is about to. */
+export interface StoredSlot extends Slot {
+  readonly runId: string;
+  /** Absent while it runs. */
+  readonly result?: SlotResult;
+}
+
+export const lanesOf = ({ versions }: Pick<Evaluation, 'versions'>): readonly Lane[] =>
+  versions.baseline === undefined ? ['candidate'] : LANES;
+
+/** Yields the runs of a case. Those of both versions alternate, so that a change of the world meets both. */
+export function* slotsOf(evaluation: Pick<Evaluation, 'versions' | 'suites'>, each: StoredCase): Generator<Slot> {
+  const lanes = lanesOf(evaluation);
+  for (let repeat = 1; repeat <= evaluation.suites[each.suite]!.repeat; repeat++) {
+    for (const lane of lanes) yield { case: each.number, lane, repeat };
+  }
+}
+
+/** Derives the id of a run, so that every process derives the same and it is made once. */
+export const runIdOf = (evalId: string, { case: number, lane, repeat }: Slot): string =>
+  derivedUuid(evalId, String(number), lane, String(repeat));
+
+/** Derives the id of the run of a judge: of which assert, and the how manieth attempt, from 1. */
+export const judgeRunIdOf = (runId: string, assert: number, attempt: number): string =>
+  derivedUuid(runId, 'judge', String(assert), String(attempt));

@@ -1,0 +1,313 @@
+import { parseDocument } from 'yaml';
+import * as z from 'zod';
+import { PlatformError } from '#core/base/errors.ts';
+import { isJsonObject, type Json } from '#core/base/json.ts';
+import { JSON_PATH } from './json-path.ts';
+import {
+  ASSERT_TYPES,
+  type Assert,
+  type AssertType,
+  DEFAULT_BUDGET_USD,
+  type EvalCase,
+  isSuiteFile,
+  MAX_ASSERTS,
+  MAX_BUDGET_USD,
+  MAX_CASE_BYTES,
+  MAX_CASES,
+  MAX_EVAL_TEXT,
+  MAX_REPEAT,
+  MAX_SUITE_BYTES,
+  MAX_SUITE_DEPTH,
+  MAX_SUITE_FILES,
+  MAX_YAML_ALIASES,
+  PASS_RULES,
+  type ReadSuites,
+  rowOfAssert,
+  type Suite,
+  type SuiteFiles,
+} from './suite.ts';
+
+const text = z.string().min(1).max(MAX_EVAL_TEXT);
+const json = z.json();
+const vars = z.record(z.string(), json);
+
+const assertShape = z.strictObject({
+  type: z.string(),
+  value: json.optional(),
+  threshold: z.number().optional(),
+  weight: z.number().min(0).max(1000).optional(),
+  metric: text.optional(),
+  path: z.string().max(MAX_EVAL_TEXT).regex(JSON_PATH, 'must be a path such as $.label or $.items[0].name').optional(),
+  times: z.int().min(0).max(1000).optional(),
+});
+const asserts = z.array(assertShape);
+
+const testShape = z.strictObject({
+  description: text.optional(),
+  vars: vars.optional(),
+  must: z.boolean().optional(),
+  threshold: z.number().min(0).max(1).optional(),
+  assert: asserts.optional(),
+});
+
+const suiteShape = z.strictObject({
+  description: z.string().max(2000).optional(),
+  threshold: z.number().min(0).max(1).default(1),
+  repeat: z.int().min(1).max(MAX_REPEAT).default(1),
+  pass: z.enum(PASS_RULES).default('all'),
+  budget_usd: z.number().positive().max(MAX_BUDGET_USD).optional(),
+  judge: z
+    .union([z.strictObject({ model: text }), z.strictObject({ agent: text })], {
+      error: 'must have either "model", such as claude-haiku-5.5, or "agent", such as main/my-judge@v3',
+    })
+    .optional(),
+  mocks: z.record(z.string(), json).optional(),
+  defaultTest: testShape.omit({ description: true, must: true }).optional(),
+  tests: z.array(z.unknown()).min(1, 'must have at least one case'),
+});
+
+type TestBody = z.output<typeof testShape>;
+type AssertBody = z.output<typeof assertShape>;
+
+/**
+ * Reads suites in promptfoo's words (`docs/interface/evals.md`). Runs in a thread: a file may be made to take long. Throws INVALID_INPUT that
+ * names file, member, cause and fix.
+ */
+export function readSuites(files: SuiteFiles): ReadSuites {
+  const names = Object.keys(files);
+  if (names.length > MAX_SUITE_FILES) refuse('suites', `must be at most ${MAX_SUITE_FILES} files, not ${names.length}`);
+  const bytes = Object.values(files).reduce((sum, content) => sum + Buffer.byteLength(content), 0);
+  if (bytes > MAX_SUITE_BYTES) {
+    refuse('suites', `must be at most ${MAX_SUITE_BYTES} bytes together, not ${bytes}: evaluate some of the files`);
+  }
+  const suites: Suite[] = [];
+  const cases: EvalCase[] = [];
+  for (const name of names.filter(isSuiteFile)) {
+    // A schema or another value that an assert names is JSON or YAML, too.
+    if (names.some((other) => other !== name && files[other]!.includes(`file://${name}`))) continue;
+    const { suite, own } = readSuite(name, files, suites.length, MAX_CASES - cases.length);
+    suites.push(suite);
+    cases.push(...own);
+  }
+  if (suites.length === 0) refuse('suites', 'must have at least one file whose name ends in .yaml, .yml or .json');
+  return { suites, cases };
+}
+
+function readSuite(
+  file: string,
+  files: SuiteFiles,
+  suite: number,
+  room: number,
+): { readonly suite: Suite; readonly own: EvalCase[] } {
+  const { data, error } = suiteShape.safeParse(parse(file, files[file]!));
+  if (error) throw problemIn(file, error, suiteShape);
+  const { tests, defaultTest, budget_usd, judge = null, mocks = null, description = null, ...rest } = data;
+  if (tests.length > room) {
+    refuse(file, `tests: an evaluation has at most ${MAX_CASES} cases; evaluate the files in several parts`);
+  }
+  const own = tests.map((body, index) => {
+    const read = testShape.safeParse(body);
+    const at = `tests[${index}]`;
+    if (read.error) throw problemIn(file, read.error, testShape, at);
+    return caseOf({ file, files, at, suite, index }, read.data, defaultTest);
+  });
+  const rubric = own.findIndex((each) => each.asserts.some(({ type }) => type === 'llm-rubric'));
+  if (rubric >= 0 && judge === null) {
+    refuse(
+      file,
+      `judge: is missing, and tests[${rubric}] has an llm-rubric: name a model, such as judge: {model: claude-haiku-5.5}`,
+    );
+  }
+  return {
+    suite: { ...rest, name: file, description, judge, mocks, budgetUsd: budget_usd ?? DEFAULT_BUDGET_USD },
+    own,
+  };
+}
+
+/** Reads YAML 1.2, of which JSON is a part. */
+function parse(file: string, content: string): unknown {
+  let value: unknown;
+  try {
+    const document = parseDocument(content, { version: '1.2', schema: 'core', merge: false, logLevel: 'silent' });
+    const [problem] = document.errors;
+    if (problem) refuse(file, `is not valid YAML: ${problem.message.split('\n')[0]!.slice(0, 300)}`);
+    value = document.toJS({ maxAliasCount: MAX_YAML_ALIASES });
+  } catch (error) {
+    if (error instanceof PlatformError) throw error;
+    if (error instanceof RangeError) refuse(file, `is nested more than ${MAX_SUITE_DEPTH} levels deep`);
+    const why = (error as Error).message.slice(0, 200);
+    refuse(
+      file,
+      /alias/i.test(why) ? `has more than ${MAX_YAML_ALIASES} aliases: write the values out` : `cannot be read: ${why}`,
+    );
+  }
+  if (isDeeper(value, MAX_SUITE_DEPTH)) refuse(file, `is nested more than ${MAX_SUITE_DEPTH} levels deep`);
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    refuse(file, 'must be an object with the member "tests"');
+  }
+  return value;
+}
+
+const isDeeper = (value: unknown, levels: number): boolean =>
+  typeof value === 'object' &&
+  value !== null &&
+  (levels === 0 || Object.values(value).some((member) => isDeeper(member, levels - 1)));
+
+interface Place {
+  readonly file: string;
+  readonly files: SuiteFiles;
+  readonly at: string;
+  readonly suite: number;
+  readonly index: number;
+}
+
+function caseOf(place: Place, own: TestBody, defaults: Pick<TestBody, 'vars' | 'assert' | 'threshold'> = {}): EvalCase {
+  const { file, at, suite, index } = place;
+  const given = { ...defaults.vars, ...own.vars };
+  const bodies = [...(defaults.assert ?? []), ...(own.assert ?? [])];
+  if (bodies.length > MAX_ASSERTS)
+    refuse(file, `${at}.assert: must have at most ${MAX_ASSERTS} asserts, not ${bodies.length}`);
+  const threshold = own.threshold ?? defaults.threshold;
+  const room = { bytes: MAX_CASE_BYTES };
+  const inherited = defaults.assert?.length ?? 0;
+  const made: EvalCase = {
+    suite,
+    description: own.description ?? `case ${index + 1}`,
+    vars: given as EvalCase['vars'],
+    must: own.must ?? false,
+    ...(threshold !== undefined && { threshold }),
+    asserts: bodies.map((body, number) => {
+      const where = number < inherited ? `defaultTest.assert[${number}]` : `${at}.assert[${number - inherited}]`;
+      return assertOf({ ...place, at: where }, body, given as EvalCase['vars'], room);
+    }),
+  };
+  if (room.bytes < 0 || Buffer.byteLength(JSON.stringify(made)) > MAX_CASE_BYTES) {
+    refuse(file, `${at}: must be at most ${MAX_CASE_BYTES} bytes with its asserts: shorten its vars or values`);
+  }
+  return made;
+}
+
+function assertOf(place: Place, body: AssertBody, given: EvalCase['vars'], room: { bytes: number }): Assert {
+  const { file, at } = place;
+  const { type: name, value: written, weight = 1, ...rest } = body;
+  const isNot = name.startsWith('not-');
+  const type = (isNot ? name.slice('not-'.length) : name) as AssertType;
+  if (!Object.hasOwn(ASSERT_TYPES, type)) {
+    const known = Object.keys(ASSERT_TYPES).join(', ');
+    refuse(
+      file,
+      `${at}.type: "${name.slice(0, 64)}" is not a type of assert. The types are ${known}; each may have not- before it`,
+    );
+  }
+  const row = rowOfAssert(type);
+  const value = written === undefined ? undefined : filled(fromFile(place, written as Json), given, room);
+  const problem = valueProblem(row, value);
+  if (problem !== undefined) refuse(file, `${at}.value: ${name} ${problem}`);
+  if (row.threshold === 'required' && body.threshold === undefined) {
+    refuse(
+      file,
+      `${at}.threshold: is missing; ${name} needs a number, ${type === 'cost' ? 'in US dollars' : 'in milliseconds'}`,
+    );
+  }
+  if (row.threshold === undefined && body.threshold !== undefined) refuse(file, `${at}.threshold: ${name} has none`);
+  if (body.times !== undefined && type !== 'tool-called') refuse(file, `${at}.times: only tool-called has it`);
+  return { type, isNot, weight, ...(value !== undefined && { value }), ...rest };
+}
+
+const isText = (value: unknown): boolean => (typeof value === 'string' && value !== '') || typeof value === 'number';
+/** Returns why an assert cannot have this value, as the predicate of a sentence. */
+function valueProblem(
+  { value: kind, isOptional }: ReturnType<typeof rowOfAssert>,
+  value: Json | undefined,
+): string | undefined {
+  if (kind === 'none') return value === undefined ? undefined : 'has no value: write a threshold';
+  if (value === undefined) return isOptional ? undefined : 'needs a value';
+  switch (kind) {
+    case 'any':
+      return undefined;
+    case 'text':
+    case 'code':
+      return isText(value) ? undefined : 'needs a text';
+    case 'texts': {
+      const isList = Array.isArray(value) && value.length > 0 && value.every(isText);
+      return isList || isText(value) ? undefined : 'needs a list of texts, or texts with commas between them';
+    }
+    case 'schema':
+      return isJsonObject(value) || typeof value === 'boolean' ? undefined : 'needs a JSON Schema, or no value';
+    case 'count': {
+      const isRange =
+        isJsonObject(value) &&
+        Object.entries(value).every(([name, bound]) => /^(min|max)$/.test(name) && isCount(bound));
+      return isCount(value) || (isRange && Object.keys(value as object).length > 0)
+        ? undefined
+        : 'needs a whole number, or {min, max}';
+    }
+    case 'order':
+      return Array.isArray(value) && value.length > 0 && value.every((each) => typeof each === 'string')
+        ? undefined
+        : 'needs a list of names of tools';
+    case 'arguments': {
+      const isFine = isJsonObject(value) && typeof value.tool === 'string' && isJsonObject(value.args);
+      return isFine ? undefined : 'needs {tool: NAME, args: {...}}';
+    }
+  }
+}
+
+const isCount = (value: unknown): boolean => Number.isInteger(value) && (value as number) >= 0;
+
+/** Returns the text of the file that a value names, which must be among those that were sent; JSON and YAML are read. */
+function fromFile({ file, files, at }: Place, value: Json): Json {
+  if (typeof value !== 'string' || !value.startsWith('file://')) return value;
+  const name = value.slice('file://'.length).replace(/^\.\//, '');
+  if (!Object.hasOwn(files, name)) {
+    refuse(file, `${at}.value: the file ${name.slice(0, 100)} was not sent. Send it with the suites, under this name`);
+  }
+  return isSuiteFile(name) ? (parse(name, files[name]!) as Json) : files[name]!;
+}
+
+const PLACEHOLDER = /\{\{\s*([A-Za-z_][\w-]*(?:\.[\w-]+)*)\s*\}\}/g;
+
+/** Puts the values of `vars` in the place of `{{name}}` and `{{name.member}}`. Texts with other names stay. */
+function filled(value: Json, given: EvalCase['vars'], room: { bytes: number }): Json {
+  if (typeof value === 'string') {
+    return value.replace(PLACEHOLDER, (whole, path: string) => {
+      let found: Json | undefined = given;
+      for (const name of path.split('.')) {
+        found = isJsonObject(found) && Object.hasOwn(found, name) ? found[name] : undefined;
+      }
+      if (found === undefined) return whole;
+      const put = typeof found === 'string' ? found : JSON.stringify(found);
+      room.bytes -= put.length;
+      return room.bytes < 0 ? '' : put;
+    });
+  }
+  if (Array.isArray(value)) return value.map((each) => filled(each, given, room));
+  if (!isJsonObject(value)) return value;
+  return Object.fromEntries(Object.entries(value).map(([name, each]) => [name, filled(each, given, room)]));
+}
+
+/** Returns the first problem of a shape as an error. Unknown members are named with the known ones. */
+function problemIn(file: string, { issues }: z.ZodError, shape: z.ZodObject, at = ''): PlatformError {
+  const issue = issues[0]!;
+  const path = issue.path.reduce<string>(
+    (text, part) =>
+      typeof part === 'number' ? `${text}[${part}]` : text === '' ? String(part) : `${text}.${String(part)}`,
+    at,
+  );
+  if (issue.code === 'unrecognized_keys') {
+    const [name] = issue.keys as [string];
+    const known = issue.path.length === 0 ? ` Known members: ${Object.keys(shape.shape).join(', ')}.` : '';
+    const member = path === '' ? name : `${path}.${name}`;
+    return inputError(file, `${member.slice(0, 200)}: is not a member here.${known}`);
+  }
+  return inputError(file, `${path.slice(0, 200)}: ${issue.message.slice(0, 300)}`);
+}
+
+const inputError = (file: string, why: string): PlatformError =>
+  new PlatformError('INVALID_INPUT', `${file.slice(0, 200)}: ${why}${/[.!?]$/.test(why) ? '' : '.'}`, {
+    hint: 'docs/evals.md describes the files.',
+  });
+
+function refuse(file: string, why: string): never {
+  throw inputError(file, why);
+}
