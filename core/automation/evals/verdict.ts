@@ -177,7 +177,7 @@ const isDecided = (outcome: Outcome | undefined): boolean => outcome === 'passed
 
 /**
  * The exact test of McNemar for paired outcomes, one-sided (Q. McNemar, Psychometrika 12 (1947) 153-157): if both versions are equally good,
- * each pair that differs is worse with probability 1/2. Returns the probability of at least `worse` such pairs.
+ * each pair that differs is worse with probability 1/2. Returns the probability of at least `worse` such pairs, to a millionth.
  */
 export function probabilityOf(worse: number, better: number): number {
   const total = worse + better;
@@ -188,7 +188,7 @@ export function probabilityOf(worse: number, better: number): number {
     sum += Math.exp(logChoose - total * Math.LN2);
     logChoose += Math.log(count) - Math.log(total - count + 1);
   }
-  return Math.min(1, sum);
+  return Math.min(1, Math.round(sum * 1e6) / 1e6);
 }
 
 /** Returns the smallest number of repeats with which the same shares of pairs would be significant. */
