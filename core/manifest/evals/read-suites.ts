@@ -130,6 +130,7 @@ function parse(file: string, content: string): unknown {
   try {
     const document = parseDocument(content, { version: '1.2', schema: 'core', merge: false, logLevel: 'silent' });
     const [problem] = document.errors;
+    if (problem && /call stack/i.test(problem.message)) throw new RangeError();
     if (problem) refuse(file, `is not valid YAML: ${problem.message.split('\n')[0]!.slice(0, 300)}`);
     value = document.toJS({ maxAliasCount: MAX_YAML_ALIASES });
   } catch (error) {

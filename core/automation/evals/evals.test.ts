@@ -1,0 +1,3 @@
+import { evalsSuite } from '#test/conformance/evals.ts';
+
+evalsSuite(async () => undefined, 1);
