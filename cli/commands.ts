@@ -38,6 +38,12 @@ export const COMMANDS: { readonly [group: string]: readonly CommandRow[] } = {
     },
     { name: 'dev', summary: 'Publish on every change and watch the runs', load: () => import('./commands/dev.ts') },
     { name: 'test', summary: 'Run the tests of an agent', load: () => import('./commands/test.ts') },
+    { name: 'eval', summary: 'Evaluate a published agent by its suites', load: () => import('./commands/eval.ts') },
+    {
+      name: 'import-evals',
+      summary: 'Write suites from a file of promptfoo or an export of OpenAI',
+      load: () => import('./commands/import-evals.ts'),
+    },
     {
       name: 'validate',
       summary: 'Validate an agent without publishing it',

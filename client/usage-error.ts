@@ -9,6 +9,8 @@ export const EXIT = {
   timeout: 7,
   server: 8,
   network: 9,
+  /** An evaluation decides nothing. */
+  inconclusive: 10,
   interrupted: 130,
   /** Status of a program that was ended by SIGPIPE. */
   notRead: 141,

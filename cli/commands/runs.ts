@@ -1,8 +1,10 @@
+import { resolve } from 'node:path';
 import { heldText } from '#core/base/held-text.ts';
 import { addOperation } from '../operation.ts';
 import type { Cli, Configure } from '../shared/cli.ts';
 import { type FollowedEvent, followWorkspace } from '../shared/follow.ts';
 import { duration, textOf } from '../shared/output.ts';
+import { runParams } from '../shared/run-params.ts';
 
 type Held = Parameters<typeof heldText>[0];
 
@@ -35,6 +37,25 @@ const runs: Configure = (command, cli) => {
     },
   });
   command.option('-w, --watch', 'Show runs as they start and end; filter with --agent');
+  command
+    .command('add-case')
+    .description('Append the input of a run to a suite, as a case')
+    .argument('<run>', 'Run ID or prefix, request ID, or agent name (its latest run)')
+    .requiredOption('--suite <file>', 'Suite that gets the case; it is made if it does not exist')
+    .option('--expect', 'The case passes if the output is equal to that of the run')
+    .option('--description <text>', 'What the case is about')
+    .addHelpText('after', '\nExample:\n  $ platform runs add-case RUN_ID --suite evals/found.yaml')
+    .action(async (run, { suite, expect, description }) => {
+      const params = await runParams(cli, run);
+      const { id, input_data, output_data } = await (await cli.client()).getRun({ params });
+      const { addCase } = await import('../evals/add-case.ts');
+      const made = { id, input: input_data, ...(expect && { output: output_data }), description };
+      await addCase(resolve(cli.host.cwd, suite), made);
+      cli.output.result(
+        { file: suite, run_id: id },
+        () => `${suite} has the input of the run ${id.slice(0, 8)} as a case.`,
+      );
+    });
 };
 
 /** `docs/interface/events.md` describes `data`. */

@@ -1,0 +1,156 @@
+import { statSync } from 'node:fs';
+import { writeFile } from 'node:fs/promises';
+import { resolve } from 'node:path';
+import { EXIT, UsageError } from '#client/usage-error.ts';
+import type { Client } from '#core/api/client.ts';
+import { readSuiteFiles } from '../evals/suite-files.ts';
+import { readFolder } from '../publishing/read-folder.ts';
+import { ownVersions } from '../shared/agent-reference.ts';
+import type { Cli, Configure } from '../shared/cli.ts';
+import { printable, table } from '../shared/output.ts';
+import { junit } from '../testing/junit.ts';
+import type { TestResult } from '../testing/run-tests.ts';
+
+type Evaluation = Awaited<ReturnType<Client['getEval']>>;
+type Case = Awaited<ReturnType<Client['listEvalCases']>>['cases'][number];
+type CaseRun = Case['runs'][number];
+
+const POLL_MS = 1000;
+const MARKS = { true: ['green', '✓'], false: ['red', '✗'], null: ['yellow', '?'] } as const;
+
+const evaluate: Configure = (command, cli) => {
+  command
+    .argument('[agent]', "The agent's folder, or the name of a published agent, such as main/hello@v3", '.')
+    .option('--suite <files...>', "Suites to run (default: evals/*.yaml of the agent's folder)")
+    .option('--baseline <version>', 'Another version, such as v3, to compare with on the same cases')
+    .option('--repeat <number>', 'Runs of each case, in place of those of the suites')
+    .option('--budget <dollars>', 'No further run begins when this is spent')
+    .option('--junit <file>', 'Also write the results as JUnit XML')
+    .addHelpText('after', '\nExample:\n  $ platform eval ./hello --baseline v1')
+    .action(async (given, { suite, baseline, repeat, budget, junit: file }) => {
+      const path = resolve(cli.host.cwd, given);
+      const isFolder = statSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
+      const folder = isFolder ? path : cli.host.cwd;
+      const name = isFolder ? (await readFolder(cli, given)).body.name : given;
+      const suites = readSuiteFiles(folder, suite, cli.host.cwd);
+      const [version] = await ownVersions(cli, name);
+      const client = await cli.client();
+      const body = {
+        suites,
+        baseline,
+        ...(repeat !== undefined && { repeat: numberOf(repeat, '--repeat') }),
+        ...(budget !== undefined && { budget_usd: numberOf(budget, '--budget') }),
+      };
+      const params = { id: version!.id };
+      const started = await client.createEval({ params, body });
+      const ended = await follow(cli, params.id, started);
+      const cases = await casesOf(client, { ...params, eval_id: ended.eval_id });
+      if (file !== undefined)
+        await writeFile(resolve(cli.host.cwd, file), junit(ended.agent_name, cases.map(resultOf)));
+      cli.output.result({ ...ended, cases }, () => inWords(cli, ended, cases));
+      const problem = problemOf(ended);
+      if (problem !== undefined) throw problem;
+    });
+};
+
+function numberOf(text: string, option: string): number {
+  const number = Number(text);
+  if (text.trim() === '' || Number.isNaN(number)) throw new UsageError(`${option} must be a number, not "${text}".`);
+  return number;
+}
+
+/** Waits for the end of an evaluation. Ctrl-C aborts it. */
+async function follow(cli: Cli, id: string, started: Evaluation): Promise<Evaluation> {
+  const client = await cli.client();
+  const params = { id, eval_id: started.eval_id };
+  let evaluation = started;
+  const stop = cli.host.onInterrupt(() => {
+    cli.output.note('\nAborting the evaluation');
+    void client
+      .abortEval({ params })
+      .catch(() => cli.output.note(`It could not be aborted: run \`platform api abortEval\` for ${params.eval_id}.`))
+      .finally(() => cli.host.exit(EXIT.interrupted));
+  });
+  try {
+    let shown = -1;
+    while (evaluation.status === 'running') {
+      const { done, runs } = evaluation.counts;
+      if (done !== shown) cli.output.note(`${done} of ${runs} runs`);
+      shown = done;
+      await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+      evaluation = await client.getEval({ params });
+    }
+    return evaluation;
+  } finally {
+    stop();
+  }
+}
+
+async function casesOf(client: Client, params: { id: string; eval_id: string }): Promise<Case[]> {
+  const all: Case[] = [];
+  let cursor: string | undefined;
+  do {
+    const page = await client.listEvalCases({ params, query: { limit: 50, cursor } });
+    all.push(...page.cases);
+    cursor = page.next_cursor ?? undefined;
+  } while (cursor !== undefined);
+  return all;
+}
+
+const ofCandidate = ({ runs }: Case): CaseRun[] => runs.filter(({ lane }) => lane === 'candidate');
+
+/** Formats the cases with how often each of their asserts passed, then why those that failed did. */
+function inWords(cli: Cli, evaluation: Evaluation, cases: readonly Case[]): string {
+  const { output } = cli;
+  const rows = cases.map((each) => {
+    const [style, mark] = MARKS[`${each.passed}`];
+    const runs = ofCandidate(each);
+    const asserts = (runs.find((run) => run.asserts.length > 0)?.asserts ?? []).map(({ type }, index) => {
+      const passed = runs.filter((run) => run.asserts[index]?.pass).length;
+      const word = runs.length === 1 ? (passed === 1 ? '✓' : '✗') : `${passed}/${runs.length}`;
+      return `${type} ${word}`;
+    });
+    return [output.style(style, mark), printable(each.description), asserts.join(', ')];
+  });
+  const reasons = cases.flatMap((each) =>
+    ofCandidate(each)
+      .filter(({ reason }) => reason !== null)
+      .map(({ run_id, reason }) => `${printable(each.description)} (${run_id.slice(0, 8)}): ${printable(reason!)}`),
+  );
+  const { verdict, status, candidate, cost_usd, baseline } = evaluation;
+  const share =
+    candidate?.share == null
+      ? ''
+      : `, ${candidate.passed} of ${candidate.passed + candidate.failed + candidate.undecided} cases passed (${percent(candidate.interval![0]!)} to ${percent(candidate.interval![1]!)})`;
+  const against = baseline === null ? '' : ` against ${baseline}`;
+  return [
+    table(['', 'case', 'asserts'], rows, output.width),
+    ...reasons,
+    `${evaluation.agent_name}@${evaluation.version}${against}: ${verdict ?? status}${share}, $${cost_usd.toFixed(4)}`,
+  ].join('\n');
+}
+
+const percent = (share: number): string => `${Math.round(share * 100)}%`;
+
+/** The error that a verdict ends with. */
+function problemOf({ verdict, status, reason }: Evaluation): UsageError | undefined {
+  const text = [`The evaluation ${verdict === null ? `was ${status}` : `is ${verdict}`}.`, reason]
+    .filter(Boolean)
+    .join(' ');
+  if (verdict === 'passed') return undefined;
+  return new UsageError(text, { exitCode: verdict === 'inconclusive' ? EXIT.inconclusive : EXIT.failed });
+}
+
+const resultOf = (each: Case): TestResult => {
+  const runs = ofCandidate(each);
+  return {
+    name: each.description,
+    file: each.suite,
+    status: each.passed === null ? 'skipped' : each.passed ? 'passed' : 'failed',
+    seconds: runs.reduce((sum, { latency_ms }) => sum + (latency_ms ?? 0), 0) / 1000,
+    cost_usd: runs.reduce((sum, { cost_usd }) => sum + (cost_usd ?? 0), 0),
+    failures: runs.flatMap(({ reason }) => reason ?? []),
+  };
+};
+
+export default evaluate;
