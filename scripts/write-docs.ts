@@ -83,10 +83,14 @@ export async function cliPage(page = readFileSync(new URL('cli.md', DOCS), 'utf8
     .visibleCommands(program)
     .filter((command) => command.name() !== 'help');
   const rows = commands.flatMap((command) => {
-    const all = command.commands.length === 0 ? [command] : command.commands;
+    // A command with options of its own does something without a subcommand, too.
+    const own = command.commands.length === 0 || command.options.length > 0 ? [command] : [];
+    const all = [...own, ...command.commands];
     const path = (each: typeof command) => (each === command ? each.name() : `${command.name()} ${each.name()}`);
     return all.map((each) => {
-      const usage = `${path(each)} ${each.usage().replace('[options]', '')}`.replaceAll(/ +/g, ' ').trim();
+      const usage = `${path(each)} ${each.usage().replace('[options]', '').replace('[command]', '')}`
+        .replaceAll(/ +/g, ' ')
+        .trim();
       return `| \`${cell(usage)}\` | ${cell(each.description())} |`;
     });
   });

@@ -662,6 +662,7 @@ export const PROPERTY_TEXTS: Readonly<Record<string, string>> = {
   'shares.created_by': 'Id of the user who created the link.',
   'createRunShare.expires_at': 'From then on the link is refused.',
   'shares.expires_at': 'From then on the link is refused.',
+  'path.eval_id': 'Id of the evaluation, a UUID, as `POST /agents/{id}/evals` answers it.',
   'deleteRunScore.path.score': 'Name of the score.',
   chat_links: 'The valid links, newest first.',
   'createChatLink.kind': '`chat`: a conversation. `form`: the fields of the input, and one answer.',

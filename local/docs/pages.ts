@@ -19,6 +19,7 @@ export const PAGE_GROUPS: readonly PageGroup[] = [
         'dependencies',
         'develop',
         'testing',
+        'evals',
         'manifest',
         'prompts',
         'models',

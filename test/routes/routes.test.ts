@@ -183,6 +183,8 @@ test('what a key with the scope "read" or "run" may send, beside GET', () => {
     'sendSessionMessage',
     'scoreRun',
     'deleteRunScore',
+    'createEval',
+    'abortEval',
     'createBulk',
     'abortBulk',
     'triggerSchedule',

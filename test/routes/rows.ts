@@ -33,6 +33,7 @@ const BODIES: Readonly<Record<string, () => object>> = {
   sendSessionMessage: () => ({ input: {} }),
   forkSession: () => ({ after: 0 }),
   scoreRun: () => ({ name: 'helpful', value: 1 }),
+  createEval: () => ({ tests: [{ vars: {} }] }),
   createBulk: () => ({ action: 'cancel', filter: {}, dry_run: true }),
   createChatLink: () => ({ agent: 'home/secretive', kind: 'form' }),
   createBudget: () => ({ scope_type: 'workspace', window: 'daily', soft_limit_usd: 1000 }),

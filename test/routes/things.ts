@@ -244,6 +244,16 @@ const MAKERS: Record<string, Maker> = {
       const body = { url: `https://hooks.example.com/${mark}` };
       return (await client.createDestination({ params, body })).destination.id;
     }),
+  async eval_id(target, { user, mark }, _, { id }) {
+    const client = clientOf(target, user.key);
+    const { eval_id } = await client.createEval({
+      params: { id: id! },
+      body: { tests: [{ description: mark, vars: {} }] },
+    });
+    // A workspace has few of them under way.
+    await client.abortEval({ params: { id: id!, eval_id } });
+    return eval_id;
+  },
   async bulk_id(target, { user, mark }) {
     const client = clientOf(target, user.key);
     const params = { workspace_id: user.workspaceId };

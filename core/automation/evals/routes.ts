@@ -112,7 +112,7 @@ const evalCase = z.object({
   suite: z.string().describe('Name of its file.'),
   description: z.string(),
   must: z.boolean().describe('Whether the evaluation fails if it fails.'),
-  vars: z.record(z.string(), z.json()).describe('The input of the agent.'),
+  vars: z.record(z.string(), z.unknown()).describe('The input of the agent.'),
   passed: z.boolean().nullable().describe('On `version`. Null: not decided.'),
   runs: z.array(caseRun),
 });
@@ -144,7 +144,7 @@ export const evalRoutes = defineRoutes([
               `Files by name: suites in YAML or JSON, and files that their asserts name as \`file://NAME\`. At most ${MAX_SUITE_FILES}, with ${MAX_SUITE_BYTES} bytes together.`,
             ),
           tests: z
-            .array(z.record(z.string(), z.json()))
+            .array(z.record(z.string(), z.unknown()))
             .min(1)
             .max(MAX_CASES)
             .optional()
@@ -217,9 +217,9 @@ export const evalRoutes = defineRoutes([
           stats: z.object({ successes: z.int(), failures: z.int(), errors: z.int() }),
           results: z.array(
             z.object({
-              vars: z.record(z.string(), z.json()),
+              vars: z.record(z.string(), z.unknown()),
               provider: z.object({ id: z.string() }),
-              response: z.object({ output: z.json() }),
+              response: z.object({ output: z.unknown() }),
               error: z.string().nullable(),
               success: z.boolean(),
               score: z.number(),
@@ -236,15 +236,15 @@ export const evalRoutes = defineRoutes([
                       pass: z.boolean(),
                       score: z.number(),
                       reason: z.string(),
-                      assertion: z.record(z.string(), z.json()),
+                      assertion: z.record(z.string(), z.unknown()),
                     }),
                   ),
                 })
                 .nullable(),
               testCase: z.object({
                 description: z.string(),
-                vars: z.record(z.string(), z.json()),
-                assert: z.array(z.record(z.string(), z.json())),
+                vars: z.record(z.string(), z.unknown()),
+                assert: z.array(z.record(z.string(), z.unknown())),
               }),
               metadata: z.object({ run_id: z.string(), lane: z.string(), repeat: z.int() }),
             }),

@@ -1,0 +1,247 @@
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { parse } from 'yaml';
+import { clientOf, type LocalTarget, startLocalTarget } from '../helpers/platform.ts';
+import { commandLine, signedInAt, tempFolder } from './command-line.ts';
+
+let target: LocalTarget;
+/** The folder of the agent `greeter`, whose model says what its input has. */
+const folder = mkdtempSync(join(tmpdir(), 'platform-evals-'));
+const said = (text: string) => `[[llm ${JSON.stringify({ text })}]]`;
+const manifest = {
+  name: 'greeter',
+  type: 'prompt',
+  description: 'Greets',
+  prompt: 'Greet {{text}}',
+  supported_providers: ['anthropic'],
+};
+
+const platform = (args: readonly string[], cwd = folder) => commandLine(args, signedInAt(target, { cwd }));
+const suite = (name: string, content: object) => {
+  mkdirSync(join(folder, 'evals'), { recursive: true });
+  writeFileSync(join(folder, 'evals', name), JSON.stringify(content));
+};
+
+beforeAll(async () => {
+  target = await startLocalTarget({ PLATFORM_WORKSPACE: 'main' });
+  const client = clientOf(target);
+  const workspace_id = (await client.getOrg({})).id;
+  await client.putSecret({ params: { workspace_id }, body: { name: 'ANTHROPIC_API_KEY', value: 'sk-ant-evals' } });
+  writeFileSync(join(folder, 'agent.json'), JSON.stringify(manifest));
+  await client.createAgent({ body: manifest });
+  await client.createAgent({ body: { ...manifest, prompt: 'Greet {{text}} again' } });
+});
+afterAll(async () => {
+  rmSync(folder, { recursive: true, force: true });
+  await target?.close();
+});
+
+describe('platform eval', () => {
+  test('runs the suites of a folder, and its status tells the verdict', async () => {
+    suite('good.yaml', {
+      tests: [
+        { description: 'greets', vars: { text: said('Hello Ann') }, assert: [{ type: 'contains', value: 'Ann' }] },
+      ],
+    });
+    const passed = await platform(['eval', '--junit', 'results.xml']);
+    expect(passed).toMatchObject({ status: 0, json: { verdict: 'passed', version: 'v2', cases: [{ passed: true }] } });
+    expect(passed.stderr).toContain('1 runs');
+    expect(readFileSync(join(folder, 'results.xml'), 'utf8')).toContain('testcase classname="greeter" name="greets"');
+
+    suite('bad.yaml', { tests: [{ vars: { text: said('Hello Bob') }, assert: [{ type: 'contains', value: 'Ann' }] }] });
+    const failed = await platform([
+      'eval',
+      'greeter@v1',
+      '--suite',
+      'evals/bad.yaml',
+      '--repeat',
+      '2',
+      '--budget',
+      '1',
+    ]);
+    expect(failed).toMatchObject({
+      status: 1,
+      json: { verdict: 'failed', version: 'v1', budget_usd: 1, counts: { runs: 2 } },
+    });
+    expect(failed.stderr).toContain('0 of 1 cases passed');
+
+    const compared = await platform(['eval', '--suite', 'evals/good.yaml', '--baseline', 'v1']);
+    expect(compared).toMatchObject({ status: 0, json: { baseline: 'v1', comparison: { pairs: 1, worse: 0 } } });
+
+    const spent = await platform([
+      'eval',
+      '--suite',
+      'evals/good.yaml',
+      'evals/bad.yaml',
+      '--repeat',
+      '5',
+      '--budget',
+      '0.0000001',
+    ]);
+    expect(spent).toMatchObject({ status: 10, json: { verdict: 'inconclusive' } });
+  });
+
+  test('sends the files that asserts name, and says which it lacks', async () => {
+    mkdirSync(join(folder, 'checks'), { recursive: true });
+    writeFileSync(join(folder, 'checks/schema.json'), '{"type": "object", "required": ["name"]}');
+    const assert = (value: string) => ({
+      tests: [{ vars: { text: said('{"name": 1}') }, assert: [{ type: 'is-json', value }] }],
+    });
+    suite('schema.yaml', assert('file://checks/schema.json'));
+    expect(await platform(['eval', '--suite', 'evals/schema.yaml'])).toMatchObject({ status: 0 });
+    suite('schema.yaml', assert('file://checks/other.json'));
+    const lacking = await platform(['eval', '--suite', 'evals/schema.yaml']);
+    expect(lacking).toMatchObject({ status: 5, stderr: expect.stringContaining('names file://checks/other.json') });
+    const empty = await platform(['eval'], tempFolder());
+    expect([empty.status, empty.stderr]).toEqual([5, expect.stringContaining('agent.json')]);
+    expect(await platform(['eval', 'greeter'], tempFolder())).toMatchObject({
+      status: 5,
+      stderr: expect.stringContaining('No suites in'),
+    });
+    expect(await platform(['eval', '--suite', 'evals/good.yaml', '--repeat', 'x'])).toMatchObject({
+      status: 5,
+      stderr: expect.stringContaining('--repeat must be a number'),
+    });
+  });
+});
+
+test('a run becomes a case of a suite, whose comments stay', async () => {
+  const made = await platform(['run', 'greeter', '--data', JSON.stringify({ text: said('Hi') })]);
+  expect(made.status).toBe(0);
+  writeFileSync(join(folder, 'evals/found.yaml'), '# Found by users.\nthreshold: 0.5\ntests:\n  - vars: { text: x }\n');
+  const added = await platform(['runs', 'add-case', 'greeter', '--suite', 'evals/found.yaml', '--expect']);
+  expect(added).toMatchObject({ status: 0, json: { file: 'evals/found.yaml' } });
+  const text = readFileSync(join(folder, 'evals/found.yaml'), 'utf8');
+  expect(text).toContain('# Found by users.');
+  expect(parse(text)).toEqual({
+    threshold: 0.5,
+    tests: [
+      { vars: { text: 'x' } },
+      {
+        description: expect.stringMatching(/^run [0-9a-f]{8}$/),
+        vars: { text: said('Hi') },
+        assert: [{ type: 'equals', value: 'Hi' }],
+      },
+    ],
+  });
+  expect(
+    await platform(['runs', 'add-case', 'greeter', '--suite', 'evals/new.yaml', '--description', 'new']),
+  ).toMatchObject({ status: 0 });
+  expect(parse(readFileSync(join(folder, 'evals/new.yaml'), 'utf8')).tests).toEqual([
+    { description: 'new', vars: { text: said('Hi') } },
+  ]);
+  expect((await platform(['runs', '--limit', '1'])).json.runs).toHaveLength(1);
+});
+
+describe('platform import-evals', () => {
+  const out = mkdtempSync(join(folder, 'out-'));
+  const imported = (name: string) => parse(readFileSync(join(out, 'evals', name), 'utf8'));
+
+  test('takes over a file of promptfoo, and says what it leaves', async () => {
+    writeFileSync(
+      join(out, 'promptfooconfig.yaml'),
+      `
+description: Translations
+prompts: ['Translate {{text}}']
+providers: ['openai:gpt-5']
+defaultTest:
+  options: { provider: 'anthropic:messages:claude-opus-4-5' }
+  assert: [{ type: cost, threshold: 0.1 }]
+evaluateOptions: { repeat: 3 }
+tests:
+  - description: greets
+    vars: { text: Hello }
+    assert:
+      - { type: icontains, value: bonjour, weight: 2 }
+      - { type: similar, value: bonjour }
+      - { type: llm-rubric, value: is French }
+  - file://more.csv
+`,
+    );
+    const { status, json } = await platform(['import-evals', 'promptfooconfig.yaml'], out);
+    expect([status, json.cases]).toEqual([0, 1]);
+    expect(json.left).toEqual([
+      'prompts and providers: the agent has them; its input is vars',
+      'tests[0].assert[1]: the platform has no asserts of the type similar',
+      'tests[1]: only cases in the file itself are taken over',
+    ]);
+    expect(imported('promptfooconfig.yaml')).toEqual({
+      description: 'Translations',
+      repeat: 3,
+      judge: { model: 'anthropic/claude-opus-4-5' },
+      defaultTest: { assert: [{ type: 'cost', threshold: 0.1 }] },
+      tests: [
+        {
+          description: 'greets',
+          vars: { text: 'Hello' },
+          assert: [
+            { type: 'icontains', value: 'bonjour', weight: 2 },
+            { type: 'llm-rubric', value: 'is French' },
+          ],
+        },
+      ],
+    });
+    const again = await platform(['import-evals', 'promptfooconfig.yaml'], out);
+    expect(again).toMatchObject({ status: 5, stderr: expect.stringContaining('exists') });
+  });
+
+  test("takes over OpenAI's items and criteria", async () => {
+    const lines = [
+      { item: { ticket: 'My invoice', label: 'billing' } },
+      { item: { ticket: 'It crashed', label: 'bug' } },
+    ];
+    writeFileSync(join(out, 'tickets.jsonl'), lines.map((line) => JSON.stringify(line)).join('\n'));
+    const output = '{{ sample.output_text }}';
+    const criteria = [
+      { type: 'string_check', name: 'Right', input: output, reference: '{{ item.label }}', operation: 'eq' },
+      {
+        type: 'text_similarity',
+        input: output,
+        reference: '{{ item.label }}',
+        evaluation_metric: 'fuzzy_match',
+        pass_threshold: 0.5,
+      },
+      { type: 'text_similarity', input: output, reference: 'x', evaluation_metric: 'bleu', pass_threshold: 0.5 },
+      {
+        ...{ type: 'label_model', model: 'gpt-5', labels: ['good', 'bad'], passing_labels: ['good'] },
+        input: [{ role: 'developer', content: `Is it polite? ${output}` }],
+      },
+      {
+        ...{ type: 'score_model', model: 'gpt-5', range: [0, 10], pass_threshold: 7 },
+        input: [{ role: 'user', content: { type: 'input_text', text: 'Rate {{ item.ticket }}' } }],
+      },
+      { type: 'python', source: 'def grade(sample, item): return 1' },
+    ];
+    writeFileSync(join(out, 'eval.json'), JSON.stringify({ testing_criteria: criteria }));
+    const line = ['import-evals', 'tickets.jsonl', '--criteria', 'eval.json', '--input', 'ticket'];
+    const { status, json } = await platform(line, out);
+    expect([status, json.cases]).toEqual([0, 2]);
+    expect(json.left).toEqual([
+      'testing_criteria[1] (text_similarity): its measure is now the distance of Levenshtein, which is stricter',
+      'testing_criteria[2] (text_similarity): the measure bleu is not known',
+      'testing_criteria[5] (python): criteria of this type are not taken over',
+    ]);
+    const { judge, tests } = imported('tickets.yaml');
+    expect(judge).toEqual({ model: 'openai/gpt-5' });
+    expect(tests[0]).toEqual({
+      vars: { ticket: 'My invoice' },
+      assert: [
+        { type: 'equals', value: 'billing', metric: 'Right' },
+        { type: 'levenshtein', value: 'billing', threshold: 4 },
+        {
+          type: 'llm-rubric',
+          value: 'Is it polite? (the output)\n\nThe labels are: good, bad. It passes if the label is one of: good.',
+        },
+        { type: 'llm-rubric', value: expect.stringMatching(/^Rate My invoice\n/), threshold: 0.7 },
+      ],
+    });
+    expect(existsSync(join(out, 'evals/eval.yaml'))).toBe(false);
+    writeFileSync(join(out, 'none.jsonl'), 'no json');
+    expect(await platform(['import-evals', 'none.jsonl'], out)).toMatchObject({
+      status: 5,
+      stderr: expect.stringContaining('line 1 is not JSON'),
+    });
+  });
+});
