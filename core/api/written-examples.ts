@@ -19,6 +19,45 @@ const callOfLoop = {
   },
 };
 
+const evaluated = {
+  eval_id: id(1),
+  agent_name: 'triage',
+  version: 'v4',
+  baseline: 'v3',
+  status: 'completed',
+  verdict: 'passed',
+  reason: null,
+  suites: [
+    {
+      name: 'evals/refunds.yaml',
+      description: 'Refunds',
+      threshold: 0.9,
+      repeat: 1,
+      pass: 'all',
+      judge: { model: 'claude-haiku-4-5' },
+    },
+  ],
+  judge_prompt: '0123456789abcdef',
+  counts: { cases: 12, runs: 24, done: 24, passed: 22, failed: 2, errors: 0 },
+  budget_usd: 2,
+  cost_usd: 0.0412,
+  candidate: { passed: 11, failed: 1, undecided: 0, share: 0.917, interval: [0.646, 0.985] },
+  baseline_cases: { passed: 11, failed: 1, undecided: 0, share: 0.917, interval: [0.646, 0.985] },
+  comparison: { pairs: 12, worse: 1, better: 1, p: 0.75 },
+  repeats_needed: null,
+  created_by: 'user-1',
+  created_at: CREATED,
+  updated_at: UPDATED,
+  ended_at: UPDATED,
+} as const;
+const evalUnderWay = {
+  ...evaluated,
+  ...{ status: 'running', verdict: null, candidate: null, baseline_cases: null, comparison: null, ended_at: null },
+  ...{ counts: { cases: 12, runs: 24, done: 0, passed: 0, failed: 0, errors: 0 }, cost_usd: 0, updated_at: CREATED },
+} as const;
+const refundVars = { text: 'I want my money back.' };
+const refundAssert = { type: 'equals', path: '$.label', value: 'refund' };
+
 /**
  * Examples of bodies that the end-to-end suite of the local host never sends or gets, by `operationId`. Those of services' instances on
  * other machines are from AWS, the others from clients.
@@ -118,6 +157,86 @@ export const WRITTEN_EXAMPLES: Readonly<Record<string, Example>> = {
             updated_at: '2026-01-10T08:00:00.000Z',
           },
         ],
+      },
+    },
+  },
+  createEval: {
+    request: {
+      suites: {
+        'evals/refunds.yaml':
+          'threshold: 0.9\ntests:\n  - vars: { text: I want my money back. }\n    assert: [{ type: equals, path: $.label, value: refund }]\n',
+      },
+      baseline: 'v3',
+      budget_usd: 2,
+    },
+    responses: { 202: evalUnderWay },
+  },
+  listEvals: { responses: { 200: { evals: [evaluated], next_cursor: null } } },
+  getEval: { responses: { 200: evaluated } },
+  abortEval: {
+    responses: { 200: { ...evalUnderWay, status: 'aborted', reason: 'Aborted by user-1.', ended_at: UPDATED } },
+  },
+  listEvalCases: {
+    responses: {
+      200: {
+        cases: [
+          {
+            number: 1,
+            suite: 'evals/refunds.yaml',
+            description: 'is about a refund',
+            must: true,
+            vars: refundVars,
+            passed: true,
+            runs: [
+              {
+                lane: 'candidate',
+                version: 'v4',
+                repeat: 1,
+                run_id: id(2),
+                status: 'passed',
+                reason: null,
+                score: 1,
+                latency_ms: 840,
+                cost_usd: 0.0017,
+                asserts: [{ type: 'equals', metric: null, pass: true, score: 1, reason: 'passed', judge_run_id: null }],
+              },
+            ],
+          },
+        ],
+        next_cursor: null,
+      },
+    },
+  },
+  getEvalResults: {
+    responses: {
+      200: {
+        evalId: id(1),
+        results: {
+          version: 3,
+          timestamp: UPDATED,
+          stats: { successes: 1, failures: 0, errors: 0 },
+          results: [
+            {
+              vars: refundVars,
+              provider: { id: 'triage@v4' },
+              response: { output: { label: 'refund' } },
+              error: null,
+              success: true,
+              score: 1,
+              latencyMs: 840,
+              cost: 0.0017,
+              testIdx: 0,
+              gradingResult: {
+                pass: true,
+                score: 1,
+                reason: 'All assertions passed',
+                componentResults: [{ pass: true, score: 1, reason: 'passed', assertion: refundAssert }],
+              },
+              testCase: { description: 'is about a refund', vars: refundVars, assert: [refundAssert] },
+              metadata: { run_id: id(2), lane: 'candidate', repeat: 1 },
+            },
+          ],
+        },
       },
     },
   },

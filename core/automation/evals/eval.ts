@@ -1,13 +1,10 @@
 import { derivedUuid } from '#core/base/derived-uuid.ts';
 import type { EvalCase, Suite } from '#core/manifest/evals/suite.ts';
+import { LANES, type Lane, type Outcome } from './outcome.ts';
 import type { Summary, Verdict } from './verdict.ts';
 
 /** Maximum number of evaluations in progress in a workspace. */
 export const MAX_OPEN_EVALS = 5;
-
-/** The versions that an evaluation runs: the one that is judged, and the one that it is compared with. */
-export const LANES = ['candidate', 'baseline'] as const;
-export type Lane = (typeof LANES)[number];
 
 /** An evaluation (`docs/interface/evals.md`). Times are ISO texts. */
 export interface Evaluation {
@@ -34,7 +31,7 @@ export interface Evaluation {
   readonly failed: number;
   readonly errors: number;
   readonly budgetUsd: number;
-  /** Of its runs and of its judges, in millionths of a US dollar. */
+  /** Cost of its runs and of its judges, in millionths of a US dollar. */
   readonly costMicro: number;
   /** Null until it is over. */
   readonly summary: Summary | null;
@@ -64,11 +61,8 @@ export interface StoredCase extends EvalCase {
   readonly number: number;
 }
 
-/** What became of a run. `error`: nothing is known about the agent, because the judge or the platform failed. */
-export type Outcome = 'passed' | 'failed' | 'error' | 'cancelled';
-
 export interface AssertOutcome {
-  /** As in the file, such as `not-contains`. */
+  /** Name as in the file, such as `not-contains`. */
   readonly type: string;
   readonly metric?: string;
   readonly pass: boolean;
@@ -85,7 +79,7 @@ export interface SlotResult {
   readonly reason: string | null;
   readonly asserts: readonly AssertOutcome[];
   readonly latencyMs: number | null;
-  /** Of the run and its judges; null if the price of a model is not known. */
+  /** Cost of the run and its judges; null if the price of a model is not known. */
   readonly costUsd: number | null;
 }
 

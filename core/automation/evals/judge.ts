@@ -84,7 +84,7 @@ export function readVerdict(output: Json): JudgeVerdict | undefined {
 const objectIn = (text: string): Json | undefined =>
   parseJsonValue(text.slice(Math.max(0, text.indexOf('{')), text.lastIndexOf('}') + 1));
 
-/** As in promptfoo: a threshold asks for a score besides the judge's own word. */
+/** Decides as promptfoo does: a threshold asks for a score besides the judge's own word. */
 function resultOf({ threshold, isNot }: Assert, { reason, score, pass }: JudgeVerdict): AssertResult {
   const isMet = pass && (threshold === undefined || score >= threshold);
   const isLow = pass && !isMet;

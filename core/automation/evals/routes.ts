@@ -9,7 +9,7 @@ import {
   MAX_SUITE_FILES,
   PASS_RULES,
 } from '#core/manifest/evals/suite.ts';
-import { LANES } from './eval.ts';
+import { LANES } from './outcome.ts';
 import { VERDICTS } from './verdict.ts';
 
 const time = z.iso.datetime();

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import type { Outcome } from './eval.ts';
+import type { Outcome } from './outcome.ts';
 import { type CaseOutcomes, caseOutcome, probabilityOf, verdictOf, wilson } from './verdict.ts';
 
 const [P, F, E] = ['passed', 'failed', 'error'] as const;

@@ -1,6 +1,6 @@
 import type { PassRule } from '#core/manifest/evals/suite.ts';
 import { MAX_REPEAT } from '#core/manifest/evals/suite.ts';
-import type { Lane, Outcome } from './eval.ts';
+import type { Lane, Outcome } from './outcome.ts';
 
 export const VERDICTS = ['passed', 'failed', 'regressed', 'inconclusive'] as const;
 export type Verdict = (typeof VERDICTS)[number];

@@ -31,7 +31,7 @@ export const isDecidedElsewhere = ({ type }: Pick<Assert, 'type'>): boolean =>
 const MAX_DISTANCE_CHARACTERS = 20_000;
 /** JSON values that `contains-json` looks at. */
 const MAX_JSON_STARTS = 1000;
-/** As in promptfoo. */
+/** The one of promptfoo. */
 const DEFAULT_DISTANCE = 5;
 
 /**
@@ -105,12 +105,22 @@ const containing =
   };
 
 /** Reads texts with commas between them, as promptfoo does; in double quotes they may have commas. */
-const listOf = (value: Json): string[] =>
-  Array.isArray(value)
-    ? value.map(String)
-    : [...String(value).matchAll(/\s*(?:"((?:[^"]|"")*)"|([^,]*))\s*(?:,|$)/g)]
-        .map(([, inner, plain]) => inner?.replaceAll('""', '"') ?? plain!.trim())
-        .filter((each) => each !== '');
+function listOf(value: Json): string[] {
+  if (Array.isArray(value)) return value.map(String);
+  const found: string[] = [];
+  let part = '';
+  let isQuoted = false;
+  for (const character of String(value)) {
+    if (character === '"' && (isQuoted || part.trim() === '')) {
+      isQuoted = !isQuoted;
+      part = part.trimStart();
+    } else if (character === ',' && !isQuoted) {
+      found.push(part.trim());
+      part = '';
+    } else part += character;
+  }
+  return [...found, part.trim()].filter((each) => each !== '');
+}
 
 const FINDERS = {
   equals: ({ value }, part) => {

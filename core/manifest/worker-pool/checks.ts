@@ -19,7 +19,7 @@ import type { Tasks } from './tasks.ts';
 const VALUE_MS = 2_000;
 const MANIFEST_MS = 5_000;
 const SUITES_MS = 5_000;
-/** Of one assert, after all asserts of a case together took too long. */
+/** The limit of one assert, after all asserts of a case together took too long. */
 const ASSERT_MS = 500;
 /** The largest bundle takes about a second of CPU time, and several times that on a busy machine. */
 const BUNDLE_MS = 20_000;
