@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { basename, join, resolve } from 'node:path';
+import { parse, stringify } from 'yaml';
 import { UsageError } from '#client/usage-error.ts';
 import { fromOpenAi } from '../evals/import-openai.ts';
 import { fromPromptfoo, isBody } from '../evals/import-promptfoo.ts';
@@ -17,14 +18,11 @@ const importEvals: Configure = (command, cli) => {
     .addHelpText('after', '\nExample:\n  $ platform import-evals promptfooconfig.yaml')
     .action(async (file, { criteria, input: members, judge, out }) => {
       const text = await read(resolve(cli.host.cwd, file));
-      // Loaded lazily, to keep other commands fast.
-      const { parse, stringify } = await import('yaml');
       const isLines = /\.jsonl$/i.test(file);
-      const extra =
-        criteria === undefined ? [] : [objectIn(criteria, await read(resolve(cli.host.cwd, criteria)), parse)];
+      const extra = criteria === undefined ? [] : [objectIn(criteria, await read(resolve(cli.host.cwd, criteria)))];
       const { suite, left } = isLines
         ? fromOpenAi([...linesOf(file, text), ...extra], { judge, members })
-        : fromPromptfoo(objectIn(file, text, parse), judge);
+        : fromPromptfoo(objectIn(file, text), judge);
       if ((suite.tests as readonly unknown[]).length === 0)
         throw new UsageError(`${file} has no cases that can be taken over.`);
       const name = join(out, `${basename(file).replace(/\.[^.]+$/, '')}.yaml`);
@@ -50,11 +48,7 @@ async function read(path: string): Promise<string> {
   }
 }
 
-function objectIn(
-  file: string,
-  text: string,
-  parse: (text: string) => unknown,
-): { readonly [member: string]: unknown } {
+function objectIn(file: string, text: string): { readonly [member: string]: unknown } {
   let value: unknown;
   try {
     value = parse(text);
