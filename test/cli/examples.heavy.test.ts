@@ -1,3 +1,4 @@
+import { writeFileSync } from 'node:fs';
 import type { CommandUnknownOpts } from '@commander-js/extra-typings';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { wholeProgram } from '#cli/program.ts';
@@ -163,6 +164,7 @@ test.each(PLACES)('every example runs $place', async ({ flags, columns }) => {
   const link = await clientOf(target).createRunShare({ params: { workspace_id, run_id: ended!.id }, body: {} });
   const chatLink = await clientOf(target).createChatLink({ params: { workspace_id }, body: { agent: 'main/reader' } });
   const cwd = tempFolder();
+  writeFileSync(`${cwd}/promptfooconfig.yaml`, 'tests: [{ vars: { name: Ada } }]');
   // Examples at a Git host would leave this machine.
   const all = examples.filter((line) => !/my-agent|\.\/hello|completion|github:|https:\/\/(api\.)?github/.test(line));
   const deletes = (line: string) => /^([\w-]+ )?(delete|remove|rm|rm-ns) /.test(line);

@@ -30,8 +30,8 @@ import type { Summary, Verdict } from './verdict.ts';
  * - `WS#<workspace id>#EVAL / <id>`: an evaluation. gsi2 lists those of an agent by time. While it runs, gsi1 lists it under `EVALS` by the
  *   time at which a process may claim it: at once, or when the lease of the present worker expires;
  * - `WS#<workspace id>#EVAL / OPEN`: the number of running evaluations;
- * - `WS#<workspace id>#EVAL#<id> / C#<case>`: a case;
- * - `WS#<workspace id>#EVAL#<id> / R#<case>#<lane>#<repeat>`: one of its runs, with its result once there is one.
+ * - `WS#<workspace id>#EVAL#<id> / CASE#<case>`: a case;
+ * - `WS#<workspace id>#EVAL#<id> / RUN#<case>#<lane>#<repeat>`: one of its runs, with its result once there is one.
  */
 
 type StoreDeps = Pick<Deps, 'runs' | 'clock' | 'config'>;
@@ -45,8 +45,9 @@ const partitionOf = (workspaceId: string): string => `WS#${workspaceId}#EVAL`;
 const listOf = (workspaceId: string, { agentName, firstVersion }: Pick<Evaluation, 'agentName' | 'firstVersion'>) =>
   `WS#${workspaceId}#EVALS#${agentName}#${firstVersion}`;
 const digits = (number: number, length: number): string => String(number).padStart(length, '0');
-const caseSk = (number: number): string => `C#${digits(number, 5)}`;
-const slotSk = ({ case: number, lane, repeat }: Slot): string => `R#${digits(number, 5)}#${lane}#${digits(repeat, 2)}`;
+const caseSk = (number: number): string => `CASE#${digits(number, 5)}`;
+const slotSk = ({ case: number, lane, repeat }: Slot): string =>
+  `RUN#${digits(number, 5)}#${lane}#${digits(repeat, 2)}`;
 
 /** An evaluation that a process may claim, as listed in the index. */
 export interface DueEval {
@@ -128,7 +129,7 @@ export class EvalStore {
   ): Promise<readonly StoredCase[]> {
     const { pk } = this.#caseKey(id, '');
     const cases: StoredCase[] = [];
-    for await (const item of queryAll(this.#deps.runs, { pk, sk: { between: [caseSk(from), 'C#~'] }, limit })) {
+    for await (const item of queryAll(this.#deps.runs, { pk, sk: { between: [caseSk(from), 'CASE#~'] }, limit })) {
       cases.push(item.case as unknown as StoredCase);
       if (cases.length === limit) break;
     }
@@ -143,7 +144,7 @@ export class EvalStore {
     const cases = await this.casesOnly(id, page);
     if (cases.length === 0) return [];
     const { pk } = this.#caseKey(id, '');
-    const range = [`R#${digits(page.from, 5)}`, `R#${digits(cases.at(-1)!.number, 5)}~`] as const;
+    const range = [`RUN#${digits(page.from, 5)}`, `RUN#${digits(cases.at(-1)!.number, 5)}~`] as const;
     const slots = new Map<number, StoredSlot[]>();
     for await (const item of queryAll(this.#deps.runs, { pk, sk: { between: range }, limit: 1000 })) {
       const slot = item.slot as unknown as StoredSlot;
@@ -157,7 +158,7 @@ export class EvalStore {
   /** Yields the runs of an evaluation, case by case. */
   async *slots(id: string): AsyncGenerator<StoredSlot> {
     const { pk } = this.#caseKey(id, '');
-    for await (const item of queryAll(this.#deps.runs, { pk, sk: { beginsWith: 'R#' }, limit: 1000 })) {
+    for await (const item of queryAll(this.#deps.runs, { pk, sk: { beginsWith: 'RUN#' }, limit: 1000 })) {
       yield item.slot as unknown as StoredSlot;
     }
   }
