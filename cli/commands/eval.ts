@@ -15,7 +15,7 @@ type Evaluation = Awaited<ReturnType<Client['getEval']>>;
 type Case = Awaited<ReturnType<Client['listEvalCases']>>['cases'][number];
 type CaseRun = Case['runs'][number];
 
-const POLL_MS = 1000;
+const POLL_MS = 500;
 const MARKS = { true: ['green', '✓'], false: ['red', '✗'], null: ['yellow', '?'] } as const;
 
 const evaluate: Configure = (command, cli) => {

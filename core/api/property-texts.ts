@@ -714,7 +714,7 @@ export const PROPERTY_TEXTS: Readonly<Record<string, string>> = {
   'results.metadata': 'What the platform knows besides.',
   'results.metadata.run_id': 'Id of the run, a UUID.',
   'results.metadata.lane': '`candidate`: on the evaluated version. `baseline`: on the one that it is compared with.',
-  'results.metadata.repeat': 'The how manieth run of the case, from 1.',
+  'results.metadata.repeat': 'Number of the run of its case, from 1.',
   'path.eval_id': 'Id of the evaluation, a UUID, as `POST /agents/{id}/evals` answers it.',
   'deleteRunScore.path.score': 'Name of the score.',
   chat_links: 'The valid links, newest first.',

@@ -49,7 +49,7 @@ export interface EvalVersion {
   readonly name: string;
 }
 
-/** One run of a case: of which version, and the how manieth time, from 1. */
+/** One run of a case: of which version, and its number among the repeats, from 1. */
 export interface Slot {
   readonly case: number;
   readonly lane: Lane;
@@ -105,6 +105,6 @@ export function* slotsOf(evaluation: Pick<Evaluation, 'versions' | 'suites'>, ea
 export const runIdOf = (evalId: string, { case: number, lane, repeat }: Slot): string =>
   derivedUuid(evalId, String(number), lane, String(repeat));
 
-/** Derives the id of the run of a judge: of which assert, and the how manieth attempt, from 1. */
+/** Derives the id of the run of a judge: of which assert, and the number of the attempt, from 1. */
 export const judgeRunIdOf = (runId: string, assert: number, attempt: number): string =>
   derivedUuid(runId, 'judge', String(assert), String(attempt));

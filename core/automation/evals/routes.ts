@@ -86,7 +86,7 @@ const evaluation = z.object({
 const caseRun = z.object({
   lane: z.enum(LANES),
   version: z.string(),
-  repeat: z.int().describe('The how manieth run of the case, from 1.'),
+  repeat: z.int().describe('Number of the run of its case, from 1.'),
   run_id: z.uuid(),
   status: z.enum(['running', 'passed', 'failed', 'error', 'cancelled']),
   reason: z.string().nullable().describe('Why it did not pass.'),
