@@ -163,7 +163,7 @@ export const agentRoutes = defineRoutes([
         version_count: z.int().optional(),
       }),
     },
-    errors: ['NOT_FOUND'],
+    errors: ['NOT_FOUND', 'CONFLICT'],
   },
   {
     operationId: 'checkAgentDeletion',

@@ -51,6 +51,11 @@ export const BACKGROUND = {
     local: { everySeconds: 60 },
     aws: { everyMinutes: 1, fn: 'sweeper' },
   },
+  takeBackCanaries: {
+    about: 'Takes back canaries of channels whose calls fail too often.',
+    local: { everySeconds: 10 },
+    aws: { everyMinutes: 1, fn: 'sweeper' },
+  },
   watchBudgets: {
     about: 'Sends alerts for budgets, and pauses services at hard limits.',
     local: { everySeconds: 10 },

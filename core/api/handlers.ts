@@ -13,6 +13,7 @@ import { oidcHandlers } from '#core/accounts/sign-in/oidc/handlers.ts';
 import { workspaceHandlers } from '#core/accounts/workspaces/handlers.ts';
 import { findOwn, findVisible } from '#core/agents/access.ts';
 import { catalogHandlers } from '#core/agents/catalog/handlers.ts';
+import { channelHandlers } from '#core/agents/channels/handlers.ts';
 import { downloadHandlers } from '#core/agents/downloads/handlers.ts';
 import { agentHandlers } from '#core/agents/handlers.ts';
 import { agentUseReader } from '#core/agents/retention/storage-usage.ts';
@@ -52,6 +53,7 @@ import { runHandlers } from '#core/runs/handlers.ts';
 import { scoreHandlers } from '#core/runs/scores/handlers.ts';
 import { shareHandlers } from '#core/runs/shares/handlers.ts';
 import { telemetryHandlers } from '#core/runs/telemetry/handlers.ts';
+import { channelCallsOf } from '#core/runs/usage/rollup.ts';
 import { serviceHandlers } from '#core/services/handlers.ts';
 import { instanceHandlers } from '#core/services/instances/handlers.ts';
 import { loopCallHandlers } from '#core/services/loop-calls/handlers.ts';
@@ -94,9 +96,16 @@ export const a2a = (deps: Parameters<typeof a2aHandlers>[0]) =>
 export const agents = (
   deps: DepsOf<typeof agentLogHandlers | typeof agentListeners> &
     Omit<DepsOf<typeof agentHandlers>, 'listeners' | 'lastRunOf'> &
+    Omit<Parameters<typeof channelHandlers>[0], 'listeners' | 'channelCallsOf'> &
+    Parameters<typeof channelCallsOf>[0] &
     Parameters<typeof serviceKeyHandlers>[0],
 ) => ({
   ...agentHandlers({ ...deps, listeners: agentListeners(deps), lastRunOf: (agentId) => lastRunOf(deps, agentId) }),
+  ...channelHandlers({
+    ...deps,
+    listeners: agentListeners(deps),
+    channelCallsOf: (agent, channel) => channelCallsOf(deps, agent, channel),
+  }),
   ...agentLogHandlers(deps),
   ...serviceKeyHandlers(deps, findOwn),
   ...grantHandlers(deps, findVisible),

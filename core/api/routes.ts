@@ -10,6 +10,7 @@ import { serviceKeyRoutes } from '#core/accounts/service-keys/routes.ts';
 import { signInRoutes } from '#core/accounts/sign-in/routes.ts';
 import { workspaceRoutes } from '#core/accounts/workspaces/routes.ts';
 import { catalogRoutes } from '#core/agents/catalog/routes.ts';
+import { channelRoutes } from '#core/agents/channels/routes.ts';
 import { downloadRoutes } from '#core/agents/downloads/routes.ts';
 import { agentRoutes } from '#core/agents/routes.ts';
 import { uploadRoutes } from '#core/agents/uploads/routes.ts';
@@ -88,6 +89,7 @@ export const routes = [
   ...catalogRoutes,
   ...agentDocumentRoutes,
   ...agentRoutes,
+  ...channelRoutes,
   ...agentLogRoutes,
   ...serviceKeyRoutes,
   ...downloadRoutes,

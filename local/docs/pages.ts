@@ -26,7 +26,7 @@ export const PAGE_GROUPS: readonly PageGroup[] = [
         'durable',
         'skills',
       ],
-      ...['orchestration', 'sdk', 'clients', 'storage', 'memory'],
+      ...['orchestration', 'sdk', 'clients', 'storage', 'memory', 'channels'],
     ],
   },
   {

@@ -26,6 +26,7 @@ const BODIES: Readonly<Record<string, () => object>> = {
   createConnection: () => ({ name: 'made', url: 'https://127.0.0.1/mcp' }),
   putProvider: () => ({ base_url: 'https://models.example.com/v1' }),
   putGrant: () => ({ version: 'v1' }),
+  putChannel: () => ({ version: 'v1' }),
   createAgent: () => ({ name: 'made', type: 'prompt', description: 'x', prompt: 'x' }),
   validateAgent: () => ({ name: 'made', type: 'prompt', description: 'x', prompt: 'x' }),
   updateAgent: () => ({ description: 'x' }),

@@ -82,6 +82,18 @@ const MAKERS: Record<string, Maker> = {
     const body = { name: `a-${unique()}`, type: 'prompt', description: mark, prompt: mark };
     return (await client.createAgent({ body })).agent.id;
   },
+  async channel(target, { user, mark }, row, { id }) {
+    const client = clientOf(target, user.key);
+    const { name } = await client.getAgent({ params: { id: id! } });
+    const { agent } = await client.createAgent({
+      body: { name, type: 'prompt', description: mark, prompt: `${mark} again` },
+    });
+    const params = { id: id!, channel: 'prod' };
+    await client.putChannel({ params, body: { version: agent.version, why: mark } });
+    const canary = row.operationId === 'promoteCanary' ? { version: agent.version, percent: 5 } : null;
+    await client.putChannel({ params, body: { version: 'v1', canary } });
+    return params.channel;
+  },
   async key_id(target, { user }, _, { id }) {
     const client = clientOf(target, user.key);
     await client.createServiceKey({ params: { id: id! } });

@@ -150,6 +150,7 @@ const RUNS: readonly Row[] = [
   ['WS#<ws>#AUTHOR_USAGE', '*', 'copy'],
   ['WS#<ws>#AUTHOR_LOG#*', '*', 'copy'],
   ['WS#<ws>#FAILED_LOG#*', '*', 'copy'],
+  ['WS#<ws>#CHANNEL#*', '*', 'copy'],
   ['WS#<ws>#SERVICE_USAGE', '*', 'copy'],
   ['WS#<ws>#TENANT#*', '*', 'copy'],
   ['WS#<ws>#TENANTS', '*', 'copy'],

@@ -25,14 +25,16 @@ export type CallRequest = Incoming<CallRoute>;
  */
 export async function readCall(deps: Deps, incoming: CallRequest): Promise<Call> {
   const { params, headers, caller, request, responseHeaders } = incoming;
-  const { agent, workspace } = await findTarget(deps, params, caller, request.headers.has('x-workspace-id'));
+  const sticking = { tenant: headers['x-platform-tenant'], session: headers['x-platform-session'] };
+  const isNamed = request.headers.has('x-workspace-id');
+  const { agent, channel, workspace } = await findTarget(deps, params, caller, isNamed, sticking);
   const later = await runAtOf(incoming, agent);
   const isTop = caller.agent === undefined || later.runAt !== undefined;
   const lineage =
     caller.agent && !isTop
       ? await checkSubCall(deps, caller.agent, request.headers, { version: params.version, agent })
       : topOfChain(agent, headers['x-platform-max-hops']);
-  Object.assign(responseHeaders, await checkDeprecation(deps, agent, params.endpoint));
+  Object.assign(responseHeaders, await checkDeprecation(deps, { agent, channel }, params.endpoint));
   const given = await readCallInput(deps, caller.workspace.id, request);
   // Loaded lazily: few prompts have files.
   const input = givesFilesToModel(agent, given) ? (await import('../input/prompt-input.ts')).forPrompt(given) : given;
@@ -40,6 +42,7 @@ export async function readCall(deps: Deps, incoming: CallRequest): Promise<Call>
   const tenantId = caller.agent && isTop ? await tenantOf(deps, caller.agent) : headers['x-platform-tenant'];
   return {
     agent,
+    channel,
     endpoint: params.endpoint,
     input,
     workspace,
