@@ -179,6 +179,11 @@ export const COMMANDS: { readonly [group: string]: readonly CommandRow[] } = {
     },
     { name: 'keys', summary: 'Manage your API keys', load: () => import('./commands/keys.ts') },
     {
+      name: 'trusts',
+      summary: 'Let CI jobs publish agents without a stored key',
+      load: () => import('./commands/trusts.ts'),
+    },
+    {
       name: 'agent-keys',
       summary: 'Manage the service keys of an agent',
       load: () => import('./commands/agent-keys.ts'),

@@ -80,6 +80,7 @@ describe('what functions load when they start', () => {
     const routes = atStart('keys').sources.filter((source) => source.endsWith('/routes.ts'));
     expect(routes).toEqual([
       ...['core/accounts/clients/routes.ts', 'core/accounts/keys/routes.ts', 'core/accounts/sign-in/routes.ts'],
+      'core/accounts/trusts/routes.ts',
       'core/api/routes.ts',
     ]);
   });

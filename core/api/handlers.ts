@@ -10,6 +10,7 @@ import { secretHandlers } from '#core/accounts/secrets/handlers.ts';
 import { serviceKeyHandlers } from '#core/accounts/service-keys/handlers.ts';
 import { signInHandlers } from '#core/accounts/sign-in/handlers.ts';
 import { oidcHandlers } from '#core/accounts/sign-in/oidc/handlers.ts';
+import { trustHandlers } from '#core/accounts/trusts/handlers.ts';
 import { workspaceHandlers } from '#core/accounts/workspaces/handlers.ts';
 import { findOwn, findVisible } from '#core/agents/access.ts';
 import { catalogHandlers } from '#core/agents/catalog/handlers.ts';
@@ -148,12 +149,15 @@ export const events = (deps: Parameters<typeof eventHandlers>[0]) => {
   return { ...eventHandlers(deps, access), ...openAiResponseHandlers(deps, access) };
 };
 export const keys = (
-  deps: DepsOf<typeof keyHandlers | typeof signInHandlers | typeof oidcHandlers | typeof lazyClientHandlers>,
+  deps: DepsOf<
+    typeof keyHandlers | typeof signInHandlers | typeof oidcHandlers | typeof lazyClientHandlers | typeof trustHandlers
+  >,
 ) => ({
   ...keyHandlers(deps),
   ...signInHandlers(deps),
   ...oidcHandlers(deps),
   ...lazyClientHandlers(deps),
+  ...trustHandlers(deps),
 });
 export const mcp = (deps: Parameters<typeof mcpHandlers>[0] & Parameters<typeof operationsOf>[0]) =>
   mcpHandlers(deps, operationsOf(deps));

@@ -34,6 +34,7 @@ export const PROPERTY_TEXTS: Readonly<Record<string, string>> = {
   'path.a2a_push': 'Id of the address that the task is posted to.',
   'path.a2a_task': 'Id of the task, that of a run, with `:cancel` or `:subscribe` after it where that is meant.',
   'path.message_id': 'Id of the message, a UUID.',
+  'path.trust_id': 'Id of the trust, a UUID.',
   'path.destination_id': 'Id of the destination, a UUID. `calls` for the log of webhooks that calls name.',
   'path.budget_id': 'Id of the budget, a UUID.',
   'path.invite_id': 'Id of the invitation, a UUID.',
@@ -256,7 +257,7 @@ export const PROPERTY_TEXTS: Readonly<Record<string, string>> = {
 
   // Audit log
   'listAuditEntries.entries': 'Changes, newest first.',
-  actor: 'Who made it: a user, somebody with a link to an approval, or the operator of the platform.',
+  actor: 'Who made it: a user, somebody with a link to an approval, a CI job by a trust, or the operator of the platform.',
   'entries.error_code': 'Code of the error that refused it. null: it was not refused.',
 
   // Connections

@@ -59,7 +59,7 @@ export const PAGE_GROUPS: readonly PageGroup[] = [
   },
   {
     label: 'Share and pay',
-    pages: ['workspaces', 'keys', 'grants', 'connections', 'sign-in', 'client-sign-in', 'limits', 'billing'],
+    pages: ['workspaces', 'keys', 'ci', 'grants', 'connections', 'sign-in', 'client-sign-in', 'limits', 'billing'],
   },
   {
     label: 'Operate',

@@ -162,6 +162,7 @@ test.each(PLACES)('every example runs $place', async ({ flags, columns }) => {
   const { session } = await clientOf(target).createSession({ body: { api_key: keys.key } });
   const link = await clientOf(target).createRunShare({ params: { workspace_id, run_id: ended!.id }, body: {} });
   const chatLink = await clientOf(target).createChatLink({ params: { workspace_id }, body: { agent: 'main/reader' } });
+  const trust = await clientOf(target).createTrust({ params: { workspace_id }, body: { repository: 'acme/agents' } });
   const cwd = tempFolder();
   // Examples at a Git host would leave this machine.
   const all = examples.filter((line) => !/my-agent|\.\/hello|completion|github:|https:\/\/(api\.)?github/.test(line));
@@ -176,6 +177,7 @@ test.each(PLACES)('every example runs $place', async ({ flags, columns }) => {
         .replace('RUN_ID', link.run_id)
         .replace('SHARE_ID', link.id)
         .replace('CHAT_LINK_ID', chatLink.id)
+        .replace('TRUST_ID', trust.trust.id)
         .replace('CHECKOUT_ID', checkout.session_id),
     );
     const invited = example.startsWith('invite')

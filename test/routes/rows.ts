@@ -23,6 +23,7 @@ const BODIES: Readonly<Record<string, () => object>> = {
   addCredits: () => ({ amount_cents: 500 }),
   putSecret: () => ({ name: 'A', value: 'v' }),
   createSecret: () => ({ name: 'A', value: 'v' }),
+  createTrust: () => ({ repository: 'acme/agents' }),
   createConnection: () => ({ name: 'made', url: 'https://127.0.0.1/mcp' }),
   putProvider: () => ({ base_url: 'https://models.example.com/v1' }),
   putGrant: () => ({ version: 'v1' }),

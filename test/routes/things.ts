@@ -203,6 +203,13 @@ const MAKERS: Record<string, Maker> = {
     await putConnection(target.deps, place, { tokens: { accessToken: mark }, issuer: grant.server, grant });
     return name;
   },
+  async trust_id(target, { user, mark }) {
+    const params = { workspace_id: user.workspaceId };
+    const client = clientOf(target, user.key);
+    const body = { repository: 'acme/agents', workflow: mark };
+    const { id } = (await client.createTrust({ params, body })).trust;
+    return id;
+  },
   async provider(target, { user, mark }) {
     const provider = unique();
     const params = { workspace_id: user.workspaceId, provider };

@@ -178,6 +178,8 @@ const COUNTERS: readonly Row[] = [
   ['CLITOKEN#*', '*', 'drop', ofPlatform(SIGN_IN)],
   ['CONNECTSTATE#*', '*', 'drop', ofPlatform('A sign-in at a provider ends within ten minutes.')],
   ['OIDC#*', '*', 'drop', ofPlatform(SIGN_IN)],
+  ['TRUSTTOKEN#*', 'META', 'drop', ofPlatform('A used token of a job is refused by each cell until it expires.')],
+  ['TRUSTREFUSALS#<ws>', '*', 'drop', dropped(LIMITS)],
   ['CLIENTREQUEST#*', '*', 'drop', ofPlatform(SIGN_IN)],
 ];
 
