@@ -257,7 +257,8 @@ export const PROPERTY_TEXTS: Readonly<Record<string, string>> = {
 
   // Audit log
   'listAuditEntries.entries': 'Changes, newest first.',
-  actor: 'Who made it: a user, somebody with a link to an approval, a CI job by a trust, or the operator of the platform.',
+  actor:
+    'Who made it: a user, somebody with a link to an approval, a CI job by a trust, or the operator of the platform.',
   'entries.error_code': 'Code of the error that refused it. null: it was not refused.',
 
   // Connections
