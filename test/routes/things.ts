@@ -132,7 +132,9 @@ const MAKERS: Record<string, Maker> = {
   },
   async score(target, { user, runId: run_id }) {
     const params = { workspace_id: user.workspaceId, run_id };
-    return (await clientOf(target, user.key).scoreRun({ params, body: { name: 'helpful', value: 1 } })).name;
+    // Tests of the row run at the same time, and each deletes its own.
+    const name = `s${unique()}`;
+    return (await clientOf(target, user.key).scoreRun({ params, body: { name, value: 1 } })).name;
   },
   async chat_link_id(target, { user }) {
     return (await newChatLink(target, user)).id;
