@@ -7,7 +7,6 @@ import { HttpOutbound } from '#core/outbound/http-outbound.ts';
 import type { CardKey } from '#core/ports/card-key.ts';
 import { SystemClock } from '#core/ports/clock.ts';
 import type { AllDeps, Deps } from '#core/ports/deps.ts';
-import { lazyIdTokens } from '#core/ports/id-tokens.ts';
 import { SystemIds } from '#core/ports/ids.ts';
 import { NoSandbox } from '#core/ports/no-sandbox.ts';
 import { noOperatorKey, type OperatorKey } from '#core/ports/operator-key.ts';
@@ -321,13 +320,6 @@ export function signInParts({ config, clock, outbound }: HostDeps): Pick<AllDeps
     }),
   };
 }
-
-export const idTokenParts = ({ clock, outbound }: HostDeps): Pick<AllDeps, 'idTokens'> => ({
-  idTokens: lazyIdTokens(async () => {
-    const { JoseIdTokens } = await import('#adapters/oidc/id-tokens.ts');
-    return new JoseIdTokens({ clock, outbound });
-  }),
-});
 
 export const mailParts = ({ config }: HostDeps): Pick<Deps, 'mail'> => ({
   mail: {

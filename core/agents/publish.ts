@@ -1,5 +1,6 @@
 import { revokeAllStaticKeys } from '#core/accounts/service-keys/store.ts';
 import { PlatformError } from '#core/base/errors.ts';
+import { lazy } from '#core/base/lazy.ts';
 import { planOf } from '#core/base/plans.ts';
 import type { Workspace } from '#core/base/workspace.ts';
 import type { AgentDefinition } from '#core/manifest/definition.ts';
@@ -9,8 +10,6 @@ import { epochSeconds, isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { retryOnConflict } from '#core/ports/retry-on-conflict.ts';
 import { absent, allOf, exists, type TransactOperation } from '#core/ports/table.ts';
-import { channelsOf } from './channels/channel.ts';
-import { ChannelStore, watchedIndex } from './channels/store.ts';
 import { promote } from './dev/publish.ts';
 import type { AgentListeners } from './listeners.ts';
 import {
@@ -31,6 +30,9 @@ import { agentUse, bytesOfVersion, checkRoom, useOperation } from './retention/s
 import { AgentStore } from './store.ts';
 
 /** See `docs/interface/agents.md#deletion`. */
+// Loaded lazily: few publishes remove a version.
+const channelStore = lazy(() => import('./channels/store.ts'));
+
 const DELETION_RETENTION_SECONDS = 30 * 24 * 3600;
 
 /** Every change to an agent's current version in this file notifies the listeners. */
@@ -166,7 +168,7 @@ export async function removeVersions(
   for (const version of versions) await removeVersion(deps, version, withChannels);
   if ((await new AgentStore(deps, workspaceId).listVersions(name)).length === 0) {
     await revokeAllStaticKeys(deps, { workspaceId, agentName: name });
-    if (withChannels) await new ChannelStore(deps, agent).removeHistories();
+    if (withChannels) await new (await channelStore()).ChannelStore(deps, agent).removeHistories();
   }
   await deps.listeners.currentVersionChanged(agent);
 }
@@ -178,6 +180,7 @@ async function removeVersion(
 ): Promise<void> {
   const { main, clock } = deps;
   const { workspaceId, name } = version;
+  const { channelsOf, watchedIndex } = await channelStore();
   await agentUse(deps, workspaceId);
   await retryOnConflict(clock, `the agent ${name}`, async () => {
     const item = await main.get(versionKey(version));

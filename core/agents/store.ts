@@ -1,11 +1,12 @@
 import { findWorkspaceIdBySlug } from '#core/accounts/workspaces/store.ts';
+import { lazy } from '#core/base/lazy.ts';
 import { isChannelName } from '#core/manifest/channel-name.ts';
 import { type AgentAddress, DEV, parseVersion, versionName } from '#core/manifest/references.ts';
 import type { AgentVersion } from '#core/manifest/version.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { exists, getAll, type Item, queryAll } from '#core/ports/table.ts';
-import { type CalledChannel, channelIn, isOnCanary, type Sticking } from './channels/channel.ts';
+import type { CalledChannel, Sticking } from './channels/channel.ts';
 import { findBuild, findDev } from './dev/slots.ts';
 import { headKey, idKey, partitionOf, readHead, readVersion, versionKey, workspaceIndex } from './record.ts';
 
@@ -20,8 +21,8 @@ export interface Resolved {
   readonly channel?: CalledChannel | undefined;
 }
 
-/** Key of {@link AgentStore.followed} for those who follow new versions. */
-const LATEST = 'latest';
+// Loaded lazily: most calls name no channel.
+const channelPart = lazy(() => import('./channels/resolve.ts'));
 
 type StoreDeps = Pick<Deps, 'main' | 'blobs' | 'clock' | 'ids'>;
 
@@ -72,32 +73,8 @@ export class AgentStore {
       return agent && { agent };
     }
     if (!isChannelName(version)) return undefined;
-    const { channels, current } = await readHead(this.#deps, this.#workspaceId, name);
-    const channel = channelIn(channels, version);
-    if (channel === undefined) {
-      // Makes as many reads as for a channel that exists, so that timing reveals nothing of private agents.
-      await this.findVersion(name, Math.max(current, 1));
-      return undefined;
-    }
-    const isCanary = sticking !== undefined && isOnCanary({ workspaceId: this.#workspaceId, name }, channel, sticking);
-    const agent = await this.findVersion(name, isCanary ? channel.canary!.version : channel.version);
-    const { id, revision } = channel;
-    return agent && { agent, channel: { name: version, id, revision, isCanary } };
-  }
-
-  /** Returns what schedules and services that follow this agent run, by the name that they follow: `latest` or a channel. */
-  async followed(name: string): Promise<ReadonlyMap<string, AgentVersion>> {
-    const { current, channels } = await readHead(this.#deps, this.#workspaceId, name);
-    const numbers = new Map([
-      ...Object.entries(channels).map(([channel, { version }]) => [channel, version] as const),
-      [LATEST, current] as const,
-    ]);
-    const found = new Map<string, AgentVersion>();
-    for (const [followed, number] of numbers) {
-      const version = number === 0 ? undefined : await this.findVersion(name, number);
-      if (version !== undefined) found.set(followed, version);
-    }
-    return found;
+    const { resolveChannel } = await channelPart();
+    return resolveChannel(this.#deps, this, { workspaceId: this.#workspaceId, name }, version, sticking);
   }
 
   /** Finds the build that `dev` of a user runs. */

@@ -27,7 +27,7 @@ export const BACKGROUND = {
     aws: { everyMinutes: 1, fn: 'sweeper' },
   },
   sumEndedRuns: {
-    about: 'Adds ended runs to the usage of their workspaces.',
+    about: 'Adds ended runs to usage.',
     local: { by: 'LocalFeed, within 100 ms, or before usage is read' },
     aws: { by: 'the stream of the table `runs`', fn: 'usage-writer' },
   },
@@ -52,7 +52,7 @@ export const BACKGROUND = {
     aws: { everyMinutes: 1, fn: 'sweeper' },
   },
   takeBackCanaries: {
-    about: 'Takes back canaries of channels whose calls fail too often.',
+    about: 'Takes back canaries that fail too often.',
     local: { everySeconds: 10 },
     aws: { everyMinutes: 1, fn: 'sweeper' },
   },

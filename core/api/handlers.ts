@@ -10,11 +10,13 @@ import { secretHandlers } from '#core/accounts/secrets/handlers.ts';
 import { serviceKeyHandlers } from '#core/accounts/service-keys/handlers.ts';
 import { signInHandlers } from '#core/accounts/sign-in/handlers.ts';
 import { oidcHandlers } from '#core/accounts/sign-in/oidc/handlers.ts';
-import { trustHandlers } from '#core/accounts/trusts/handlers.ts';
+import type { trustHandlers } from '#core/accounts/trusts/handlers.ts';
+import { trustRoutes } from '#core/accounts/trusts/routes.ts';
 import { workspaceHandlers } from '#core/accounts/workspaces/handlers.ts';
 import { findOwn, findVisible } from '#core/agents/access.ts';
 import { catalogHandlers } from '#core/agents/catalog/handlers.ts';
-import { channelHandlers } from '#core/agents/channels/handlers.ts';
+import type { channelHandlers } from '#core/agents/channels/handlers.ts';
+import { channelRoutes } from '#core/agents/channels/routes.ts';
 import { downloadHandlers } from '#core/agents/downloads/handlers.ts';
 import { agentHandlers } from '#core/agents/handlers.ts';
 import { agentUseReader } from '#core/agents/retention/storage-usage.ts';
@@ -42,6 +44,7 @@ import { callHandlers } from '#core/execution/calls/handlers.ts';
 import { chatLinkHandlers } from '#core/execution/chat-links/handlers.ts';
 import { chatHandlers } from '#core/execution/chat-links/visits/handlers.ts';
 import { stepHandlers } from '#core/execution/steps/handlers.ts';
+import { lazyHandlers } from '#core/http/lazy-handlers.ts';
 import type { Handlers } from '#core/http/route.ts';
 import type { AllDeps } from '#core/ports/deps.ts';
 import { agentLogHandlers } from '#core/runs/agent-logs/handlers.ts';
@@ -51,10 +54,11 @@ import { approvalLinkHandlers } from '#core/runs/approvals/link-handlers.ts';
 import { bulkHandlers } from '#core/runs/bulk/handlers.ts';
 import { destinationHandlers } from '#core/runs/destinations/handlers.ts';
 import { runHandlers } from '#core/runs/handlers.ts';
-import { scoreHandlers } from '#core/runs/scores/handlers.ts';
+import type { scoreHandlers } from '#core/runs/scores/handlers.ts';
+import { scoreRoutes } from '#core/runs/scores/routes.ts';
 import { shareHandlers } from '#core/runs/shares/handlers.ts';
 import { telemetryHandlers } from '#core/runs/telemetry/handlers.ts';
-import { channelCallsOf } from '#core/runs/usage/rollup.ts';
+import type { channelCallsOf } from '#core/runs/usage/channel-calls.ts';
 import { serviceHandlers } from '#core/services/handlers.ts';
 import { instanceHandlers } from '#core/services/instances/handlers.ts';
 import { loopCallHandlers } from '#core/services/loop-calls/handlers.ts';
@@ -102,10 +106,14 @@ export const agents = (
     Parameters<typeof serviceKeyHandlers>[0],
 ) => ({
   ...agentHandlers({ ...deps, listeners: agentListeners(deps), lastRunOf: (agentId) => lastRunOf(deps, agentId) }),
-  ...channelHandlers({
-    ...deps,
-    listeners: agentListeners(deps),
-    channelCallsOf: (agent, channel) => channelCallsOf(deps, agent, channel),
+  ...lazyHandlers(channelRoutes, async () => {
+    const { channelHandlers } = await import('#core/agents/channels/handlers.ts');
+    const { channelCallsOf } = await import('#core/runs/usage/channel-calls.ts');
+    return channelHandlers({
+      ...deps,
+      listeners: agentListeners(deps),
+      channelCallsOf: (agent, channel) => channelCallsOf(deps, agent, channel),
+    });
   }),
   ...agentLogHandlers(deps),
   ...serviceKeyHandlers(deps, findOwn),
@@ -157,7 +165,7 @@ export const keys = (
   ...signInHandlers(deps),
   ...oidcHandlers(deps),
   ...lazyClientHandlers(deps),
-  ...trustHandlers(deps),
+  ...lazyHandlers(trustRoutes, async () => (await import('#core/accounts/trusts/handlers.ts')).trustHandlers(deps)),
 });
 export const mcp = (deps: Parameters<typeof mcpHandlers>[0] & Parameters<typeof operationsOf>[0]) =>
   mcpHandlers(deps, operationsOf(deps));
@@ -177,7 +185,7 @@ export const runs = (
   ...runHandlers(deps),
   ...approvalHandlers(deps),
   ...approvalLinkHandlers(deps),
-  ...scoreHandlers(deps),
+  ...lazyHandlers(scoreRoutes, async () => (await import('#core/runs/scores/handlers.ts')).scoreHandlers(deps)),
   ...shareHandlers(deps),
   ...bulkHandlers(deps),
   ...overviewHandlers(deps),

@@ -1,3 +1,4 @@
+import { type Followed, followedOf, isSameFollowed } from '#core/agents/channels/followed.ts';
 import { listServed } from '#core/agents/service-endpoints.ts';
 import { AgentStore } from '#core/agents/store.ts';
 import { isPlatformError } from '#core/base/errors.ts';
@@ -53,8 +54,8 @@ export async function moveServicesToCurrentVersion(
   const moved = new Set<string>();
   try {
     const served = await listServed(deps, { workspaceId, agentWorkspaceId: workspaceId, agentName: name });
-    const agents = new AgentStore(deps, workspaceId);
-    let followed = served.length > 0 ? await agents.followed(name) : undefined;
+    const agent = { workspaceId, name };
+    let followed = served.length > 0 ? await followedOf(deps, agent) : undefined;
     while (followed) {
       const targets = followed;
       await Promise.all(
@@ -62,8 +63,8 @@ export async function moveServicesToCurrentVersion(
           if (await moveTo(deps, workspaceId, serviceId, targets)) moved.add(serviceId);
         }),
       );
-      followed = await agents.followed(name);
-      if (isSame(targets, followed)) break;
+      followed = await followedOf(deps, agent);
+      if (isSameFollowed(targets, followed)) break;
     }
     if (moved.size > 0) await deps.wakeServices?.([...moved]);
   } catch (error) {
@@ -71,11 +72,6 @@ export async function moveServicesToCurrentVersion(
   }
   return moved.size;
 }
-
-type Followed = ReadonlyMap<string, AgentVersion>;
-
-const isSame = (one: Followed, other: Followed): boolean =>
-  one.size === other.size && [...one].every(([name, { id }]) => other.get(name)?.id === id);
 
 async function moveTo(deps: FollowDeps, workspaceId: string, id: string, followed: Followed): Promise<boolean> {
   const store = new ServiceStore(deps, workspaceId);

@@ -1,4 +1,5 @@
-import { idTokenParts, signInParts, tableParts } from '#aws/deps.ts';
+import { signInParts, tableParts } from '#aws/deps.ts';
+import { idTokenParts } from '#aws/id-tokens.ts';
 import { keys } from '#core/api/handlers.ts';
 import { host, observe } from '../host.ts';
 import { createHandler } from '../lambda.ts';

@@ -1,14 +1,12 @@
 import * as z from 'zod';
+import { CONTROLS } from '#core/base/control-characters.ts';
 import { requestTime } from '#core/http/request-time.ts';
 import { defineRoutes } from '#core/http/route.ts';
 
 const MAX_CLAIMS = 20;
 const MAX_AGENTS = 50;
-const text = z
-  .string()
-  .min(1)
-  .max(300)
-  .regex(/^[^\p{Cc}]+$/u, 'must have no control characters');
+const NO_CONTROLS = new RegExp(`^[^\\t\\n${CONTROLS}]+$`, 'u');
+const text = z.string().min(1).max(300).regex(NO_CONTROLS, 'must have no control characters');
 const claimName = z.string().regex(/^[\w./:-]{1,100}$/, 'must be the name of a claim');
 const agentName = z.string().regex(/^[a-z0-9-]{1,50}$/, 'must be the name of an agent, without org and version');
 

@@ -97,12 +97,6 @@ export function textOf({ version, canary }: Pick<StoredChannel, 'version' | 'can
   return `${versionName(version)}, with ${canary.percent} % of the calls on ${versionName(canary.version)}`;
 }
 
-/** Returns the names of the channels that name a version. */
-export const channelsOf = (channels: StoredChannels, version: number): string[] =>
-  Object.entries(channels).flatMap(([name, channel]) =>
-    channel.version === version || channel.canary?.version === version ? [name] : [],
-  );
-
 /** Whether background work looks at the calls of a channel: its canary gets some, or nobody was told of its end. */
 export const isWatched = ({ canary }: StoredChannel): boolean =>
   canary !== undefined &&

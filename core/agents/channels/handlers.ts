@@ -1,18 +1,15 @@
 import { findUser } from '#core/accounts/workspaces/store.ts';
 import type { Caller } from '#core/base/caller.ts';
-import { lazy } from '#core/base/lazy.ts';
 import type { Handlers } from '#core/http/route.ts';
 import { fullNameOf, versionName } from '#core/manifest/references.ts';
 import type { AgentVersion } from '#core/manifest/version.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { findOwn } from '../access.ts';
 import type { AgentListeners } from '../listeners.ts';
+import { deleteChannel, promoteCanary, putChannel, rollBackChannel } from './changes.ts';
 import { errorRate, type StoredChannel, whyTakenBack } from './channel.ts';
 import type { channelRoutes } from './routes.ts';
 import { ChannelStore, type NamedChannel } from './store.ts';
-
-// Loaded lazily: most requests read, and smaller functions start faster.
-const changes = lazy(() => import('./changes.ts'));
 
 interface SideCalls {
   readonly calls: number;
@@ -69,25 +66,25 @@ export const channelHandlers = (deps: ChannelDeps): Handlers<typeof channelRoute
 
     async putChannel({ caller, params, body }) {
       const target = await changing(caller, params);
-      const channel = await (await changes()).putChannel(deps, target, body);
+      const channel = await putChannel(deps, target, body);
       return { status: 200, body: viewOf(target.agent, channel) };
     },
 
     async promoteCanary({ caller, params, body }) {
       const target = await changing(caller, params);
-      const channel = await (await changes()).promoteCanary(deps, target, body);
+      const channel = await promoteCanary(deps, target, body);
       return { status: 200, body: viewOf(target.agent, channel) };
     },
 
     async rollBackChannel({ caller, params, body }) {
       const target = await changing(caller, params);
-      const channel = await (await changes()).rollBackChannel(deps, target, body);
+      const channel = await rollBackChannel(deps, target, body);
       return { status: 200, body: viewOf(target.agent, channel) };
     },
 
     async deleteChannel({ caller, params, query }) {
       const target = await changing(caller, params);
-      await (await changes()).deleteChannel(deps, target, query);
+      await deleteChannel(deps, target, query);
       return { status: 200, body: { deleted: true, name: params.channel } };
     },
   };

@@ -283,3 +283,9 @@ const changeFrom = (item: Item): ChannelChange => ({
   why: item.why as string | null,
   at: item.at as string,
 });
+
+/** Returns the names of the channels that name a version. */
+export const channelsOf = (channels: StoredChannels, version: number): string[] =>
+  Object.entries(channels).flatMap(([name, channel]) =>
+    channel.version === version || channel.canary?.version === version ? [name] : [],
+  );

@@ -6,7 +6,7 @@ import { derivedUuid } from '#core/base/derived-uuid.ts';
 import { versionName } from '#core/manifest/references.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { queryAll } from '#core/ports/table.ts';
-import { channelCallsOf } from '../usage/rollup.ts';
+import { channelCallsOf } from '../usage/channel-calls.ts';
 
 type TakeBackDeps = Pick<Deps, 'main' | 'runs' | 'clock' | 'log' | 'endedRuns'>;
 

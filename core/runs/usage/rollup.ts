@@ -3,13 +3,14 @@ import { httpStatusOf } from '#core/base/errors.ts';
 import { isInstallation } from '#core/base/run-kinds.ts';
 import { traitsOf } from '#core/manifest/engines.ts';
 import { dayOf, epochSeconds, isoTime } from '#core/ports/clock.ts';
-import type { Deps } from '#core/ports/deps.ts';
 import type { Item, Key, Query } from '#core/ports/table.ts';
 import { DIGITS } from '../items.ts';
 import type { NewRun } from '../run.ts';
+import { channelSum } from './channel-calls.ts';
 import { costDetails, costTotals } from './costs.ts';
 import type { EndedRun, RunUsage } from './ended-run.ts';
 import { outcomeDetails, QUARTERS } from './outcomes.ts';
+import type { SumChange } from './sum-change.ts';
 
 /**
  * Usage in the runs table, summed from the records of ended runs (`core/billing/usage/sum-ended-runs.ts`):
@@ -93,13 +94,6 @@ const SHARDS = 16;
 
 /** Returns the item to which a shard of the feed adds. */
 export const sumShardOf = (feedShard: string): string => (crc32(feedShard) % SHARDS).toString(16);
-
-/** Amounts that are added to an item, and attributes that describe it. */
-export interface SumChange {
-  readonly key: Key;
-  readonly set: { readonly [attribute: string]: string | number };
-  readonly add: { readonly [attribute: string]: number };
-}
 
 /** What an ended run adds to the usage: at most five sums, and at most three log entries. */
 export interface UsageOfRun {
@@ -214,57 +208,6 @@ function tenantSum(workspaceId: string, tenantId: string, run: NewRun, { status 
     set: { tenant_id: tenantId, last_call_at: startedAt, ttl: expiryOf(run) },
     add: { [`${day}_calls`]: 1, ...(status !== 'completed' && { [`${day}_errors`]: 1 }) },
   };
-}
-
-/** Sides of a channel in sort keys. */
-const SIDES = { version: 'v', canary: 'c' } as const;
-
-const channelPartition = (workspaceId: string, agent: string, id: number): string =>
-  `WS#${workspaceId}#CHANNEL#${agent}#${id}`;
-const revisionPrefix = (revision: number): string => `${String(revision).padStart(9, '0')}#`;
-
-/** Longer than a canary usually lasts: what is older says nothing about a change of today. */
-const CHANNEL_KEPT_SECONDS = 90 * 24 * 3600;
-
-/** Counts the call of a channel. A cancelled one says nothing about its version. */
-function channelSum(run: NewRun, { status }: RunUsage, shard: string): SumChange | undefined {
-  const { channel, agentWorkspaceId, agentName, startedAt } = run;
-  if (channel === undefined || status === 'cancelled') return undefined;
-  const side = SIDES[channel.isCanary ? 'canary' : 'version'];
-  return {
-    key: {
-      pk: channelPartition(agentWorkspaceId, agentName, channel.id),
-      sk: `${revisionPrefix(channel.revision)}${side}#${shard}`,
-    },
-    set: { ttl: epochSeconds(startedAt) + CHANNEL_KEPT_SECONDS },
-    add: { calls: 1, ...(status !== 'completed' && { failed: 1 }) },
-  };
-}
-
-/** Ended calls of one side of a channel. */
-export interface SideCalls {
-  readonly calls: number;
-  readonly failed: number;
-}
-
-/** Ended calls of a channel since its last change, by side. */
-export type ChannelCalls = { readonly [Side in keyof typeof SIDES]: SideCalls };
-
-/** Returns the calls of a channel that have ended since it has this revision. */
-export async function channelCallsOf(
-  { runs, endedRuns }: Pick<Deps, 'runs' | 'endedRuns'>,
-  { workspaceId, name }: { readonly workspaceId: string; readonly name: string },
-  { id, revision }: { readonly id: number; readonly revision: number },
-): Promise<ChannelCalls> {
-  await endedRuns?.settle();
-  const pk = channelPartition(workspaceId, name, id);
-  const { items } = await runs.query({ pk, sk: { beginsWith: revisionPrefix(revision) } });
-  const sumOfSide = (side: string): SideCalls => {
-    const own = items.filter(({ sk }) => sk.split('#')[1] === side);
-    const total = (name: 'calls' | 'failed') => own.reduce((sum, item) => sum + ((item[name] as number) ?? 0), 0);
-    return { calls: total('calls'), failed: total('failed') };
-  };
-  return { version: sumOfSide(SIDES.version), canary: sumOfSide(SIDES.canary) };
 }
 
 const expiryOf = (run: NewRun): number => epochSeconds(run.startedAt) + KEPT_SECONDS;

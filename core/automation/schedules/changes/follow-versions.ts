@@ -1,12 +1,17 @@
 import { findMembership } from '#core/accounts/workspaces/store.ts';
+import type { Followed } from '#core/agents/channels/followed.ts';
 import { AgentStore, findAnyVersion, type Resolved } from '#core/agents/store.ts';
 import { batchesOf } from '#core/base/batches.ts';
+import { lazy } from '#core/base/lazy.ts';
 import { versionName } from '#core/manifest/references.ts';
 import type { AgentVersion } from '#core/manifest/version.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import type { Schedule } from '../schedule.ts';
 import { type ScheduleChange, ScheduleStore } from '../store.ts';
 import { inputWarnings } from './input-warnings.ts';
+
+// Loaded lazily: most runs of schedules have the version that is theirs.
+const followedVersions = lazy(() => import('#core/agents/channels/followed.ts'));
 
 const MOVE_CONCURRENCY = 20;
 
@@ -28,8 +33,6 @@ export function versionChange(schedule: Schedule, agent: AgentVersion): Schedule
   return { set: { agentId: agent.id, agentVersion, devOf }, events: [{ type: 'version_updated', message }] };
 }
 
-type Followed = ReadonlyMap<string, AgentVersion>;
-
 const followTo = (followed: Followed) => (schedule: Schedule) => {
   const agent = followed.get(schedule.channel ?? 'latest');
   return agent && schedule.enabled && followsVersions(schedule) ? versionChange(schedule, agent) : undefined;
@@ -48,13 +51,14 @@ export async function moveSchedulesToCurrentVersion(
     const store = new ScheduleStore(deps, workspaceId);
     const ids = await store.idsOf(name);
     if (ids.length === 0) return;
-    const agents = new AgentStore(deps, workspaceId);
-    for (let followed = await agents.followed(name); ; ) {
+    const { followedOf, isSameFollowed } = await followedVersions();
+    const agent = { workspaceId, name };
+    for (let followed = await followedOf(deps, agent); ; ) {
       for (const batch of batchesOf(ids, MOVE_CONCURRENCY)) {
         await Promise.all(batch.map((id) => moveTo(deps, store, id, followed)));
       }
-      const now = await agents.followed(name);
-      if (isSame(followed, now)) return;
+      const now = await followedOf(deps, agent);
+      if (isSameFollowed(followed, now)) return;
       followed = now;
     }
   } catch (error) {
@@ -94,11 +98,9 @@ export async function versionToRun(deps: FollowDeps, schedule: Schedule): Promis
   const agent = await findAnyVersion(deps, schedule.agentId);
   const isBehind = agent === undefined || agent.supersededAt !== undefined;
   if (!isBehind || !schedule.enabled || !followsVersions(schedule)) return agent && { agent };
-  const followed = await new AgentStore(deps, workspaceId).followed(agentName);
+  const { followedOf } = await followedVersions();
+  const followed = await followedOf(deps, { workspaceId, name: agentName });
   await moveTo(deps, new ScheduleStore(deps, workspaceId), schedule.id, followed);
   const current = followed.get('latest') ?? agent;
   return current && { agent: current };
 }
-
-const isSame = (one: Followed, other: Followed): boolean =>
-  one.size === other.size && [...one].every(([name, { id }]) => other.get(name)?.id === id);
