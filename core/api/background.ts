@@ -32,7 +32,7 @@ export const BACKGROUND = {
     aws: { by: 'the stream of the table `runs`', fn: 'usage-writer' },
   },
   retryDeliveries: {
-    about: 'Retries alerts and webhooks of runs that were not delivered.',
+    about: 'Retries alerts and webhooks that were not delivered.',
     local: { everySeconds: 30 },
     aws: { everyMinutes: 1, fn: 'sweeper' },
   },
@@ -42,12 +42,12 @@ export const BACKGROUND = {
     aws: { everyMinutes: 1, fn: 'sweeper' },
   },
   announceEnds: {
-    about: 'Announces ends and questions of runs whose host died before it did.',
+    about: 'Announces ends and questions of runs whose host died.',
     local: { everySeconds: 30 },
     aws: { everyMinutes: 1, fn: 'sweeper' },
   },
   eraseExpiredSessions: {
-    about: 'Erases sessions whose time is over, and finishes interrupted erasures.',
+    about: 'Erases sessions whose time is over.',
     local: { everySeconds: 60 },
     aws: { everyMinutes: 1, fn: 'sweeper' },
   },
