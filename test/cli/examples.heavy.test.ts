@@ -112,6 +112,17 @@ async function connectSome(target: LocalTarget): Promise<void> {
   }
 }
 
+/** Publishes `hello` up to v4, and makes `prod` name v1, with v2 as its canary. */
+async function nameVersions(target: LocalTarget): Promise<void> {
+  const client = clientOf(target);
+  const offered = { runtime: { command: 'node main.js' } };
+  const latest = async () => (await client.listAgents({ query: { name: 'hello' } })).length;
+  while ((await latest()) < 4) await publishCode(client, 'hello', { 'main.js': GREET }, offered);
+  const [{ id } = { id: '' }] = await client.listAgents({ query: { name: 'hello' } });
+  const canary = { version: 'v2', percent: 10 };
+  await client.putChannel({ params: { id, channel: 'prod' }, body: { version: 'v1', canary } });
+}
+
 /** Sends the spans of the workspace to a collector of this machine. */
 async function startTelemetry(target: LocalTarget): Promise<void> {
   const collector = await startReceiver();
@@ -152,6 +163,7 @@ test.each(PLACES)('every example runs $place', async ({ flags, columns }) => {
   for (let version = 1; version <= 2; version++) {
     await publishCode(clientOf(target, stranger.key), 'hello', { 'main.js': GREET }, offered);
   }
+  await nameVersions(target);
   await connectSome(target);
   await startTelemetry(target);
   const { id: workspace_id } = await clientOf(target).getOrg({});

@@ -185,7 +185,7 @@ async function runnableVersion(
   const found = number && (await new AgentStore(deps, workspaceId).findVersion(name, number));
   if (!found) {
     throw new PlatformError('NOT_FOUND', `body.${member}: ${orgSlug}/${name} has no version ${text.slice(0, 20)}.`, {
-      hint: 'GET /agents?name=<agent> lists the versions.',
+      hint: 'GET /agents lists the versions of each agent.',
     });
   }
   if (!found.runnable) {
