@@ -40,30 +40,31 @@ export class JoseIdTokens implements IdTokenVerifier {
       throw new IdTokenFailure('unfit', `the token has more than ${MAX_ID_TOKEN_BYTES / 1024} KB`);
     }
     checkHeader(token);
-    const keys = this.#keysOf(issuer, KEPT_MS);
-    try {
-      return tokenFrom(await this.#checked(token, issuer, await keys));
-    } catch (error) {
-      if (!hasCode(error, 'ERR_JWKS_NO_MATCHING_KEY')) throw failureOf(error);
-    }
-    try {
+    const claims =
+      (await this.#claims(token, issuer, KEPT_MS)) ??
       // The issuer may have begun to sign with a new key.
-      return tokenFrom(await this.#checked(token, issuer, await this.#keysOf(issuer, COOLDOWN_MS)));
-    } catch (error) {
-      throw failureOf(error);
-    }
+      (await this.#claims(token, issuer, COOLDOWN_MS));
+    if (claims === undefined) throw new IdTokenFailure('unfit', 'its issuer has no such key');
+    return tokenFrom(claims);
   }
 
-  async #checked(token: string, issuer: string, keys: Keys): Promise<JWTPayload> {
-    const { payload } = await jwtVerify(token, keys, {
-      algorithms: ALGORITHMS,
-      issuer,
-      clockTolerance: CLOCK_SKEW_SECONDS,
-      maxTokenAge: MAX_AGE_SECONDS,
-      requiredClaims: ['iss', 'sub', 'aud', 'exp', 'iat', 'jti'],
-      currentDate: new Date(this.#deps.clock.now()),
-    });
-    return payload;
+  /** Returns the content of a token; `undefined` if the keys of the issuer, which are at most `maxAgeMs` old, lack its key. */
+  async #claims(token: string, issuer: string, maxAgeMs: number): Promise<JWTPayload | undefined> {
+    const keys = await this.#keysOf(issuer, maxAgeMs);
+    try {
+      const { payload } = await jwtVerify(token, keys, {
+        algorithms: ALGORITHMS,
+        issuer,
+        clockTolerance: CLOCK_SKEW_SECONDS,
+        maxTokenAge: MAX_AGE_SECONDS,
+        requiredClaims: ['iss', 'sub', 'aud', 'exp', 'iat', 'jti'],
+        currentDate: new Date(this.#deps.clock.now()),
+      });
+      return payload;
+    } catch (error) {
+      if (hasCode(error, 'ERR_JWKS_NO_MATCHING_KEY')) return undefined;
+      throw failureOf(error);
+    }
   }
 
   /** Returns the keys of an issuer, which are at most `maxAgeMs` old. */
@@ -165,7 +166,6 @@ function tokenFrom({ sub, aud, jti, exp, iat, ...rest }: JWTPayload): IdToken {
 const REASONS: Readonly<Record<string, string>> = {
   ERR_JWT_EXPIRED: 'it has expired, or was made too long ago',
   ERR_JWS_SIGNATURE_VERIFICATION_FAILED: 'its signature is wrong',
-  ERR_JWKS_NO_MATCHING_KEY: 'its issuer has no such key',
   ERR_JWKS_MULTIPLE_MATCHING_KEYS: 'its issuer has several keys of that name',
   ERR_JWS_INVALID: 'it is not a signed JSON Web Token',
   ERR_JWT_INVALID: 'its content is not a set of claims',
@@ -173,7 +173,6 @@ const REASONS: Readonly<Record<string, string>> = {
 
 /** Names what is wrong in our own words: messages of the library may have parts of the token. */
 function failureOf(error: unknown): unknown {
-  if (hasCode(error, 'ID_TOKEN_REFUSED')) return error;
   const { code = '', claim } = error as { readonly code?: string; readonly claim?: string };
   if (code === 'ERR_JWT_CLAIM_VALIDATION_FAILED') {
     return new IdTokenFailure('unfit', `its claim "${claim}" is missing or wrong`);
