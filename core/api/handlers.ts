@@ -1,5 +1,6 @@
 import { auditHandlers } from '#core/accounts/audit/handlers.ts';
-import { lazyClientHandlers } from '#core/accounts/clients/handlers.ts';
+import { clientRoutes } from '#core/accounts/clients/routes.ts';
+import type { clientHandlers } from '#core/accounts/clients/server.ts';
 import { connectionHandlers } from '#core/accounts/connections/handlers.ts';
 import { documentUse } from '#core/accounts/documents/store.ts';
 import { grantHandlers } from '#core/accounts/grants/handlers.ts';
@@ -43,6 +44,8 @@ import { overviewHandlers } from '#core/events/overview/handlers.ts';
 import { callHandlers } from '#core/execution/calls/handlers.ts';
 import { chatLinkHandlers } from '#core/execution/chat-links/handlers.ts';
 import { chatHandlers } from '#core/execution/chat-links/visits/handlers.ts';
+import type { sessionHandlers } from '#core/execution/sessions/handlers.ts';
+import { sessionRoutes } from '#core/execution/sessions/routes.ts';
 import { stepHandlers } from '#core/execution/steps/handlers.ts';
 import { lazyHandlers } from '#core/http/lazy-handlers.ts';
 import type { Handlers } from '#core/http/route.ts';
@@ -77,7 +80,6 @@ import { agentListeners, secretListeners } from './listeners.ts';
 import { metaHandlers } from './meta/handlers.ts';
 import { operationsOf } from './operations.ts';
 import type { routes } from './routes.ts';
-import { lazySessionHandlers } from './session-handlers.ts';
 
 /** Combined dependencies of several functions. */
 type DepsOf<F extends (deps: never) => unknown> = (
@@ -158,13 +160,13 @@ export const events = (deps: Parameters<typeof eventHandlers>[0]) => {
 };
 export const keys = (
   deps: DepsOf<
-    typeof keyHandlers | typeof signInHandlers | typeof oidcHandlers | typeof lazyClientHandlers | typeof trustHandlers
+    typeof keyHandlers | typeof signInHandlers | typeof oidcHandlers | typeof clientHandlers | typeof trustHandlers
   >,
 ) => ({
   ...keyHandlers(deps),
   ...signInHandlers(deps),
   ...oidcHandlers(deps),
-  ...lazyClientHandlers(deps),
+  ...lazyHandlers(clientRoutes, async () => (await import('#core/accounts/clients/server.ts')).clientHandlers(deps)),
   ...lazyHandlers(trustRoutes, async () => (await import('#core/accounts/trusts/handlers.ts')).trustHandlers(deps)),
 });
 export const mcp = (deps: Parameters<typeof mcpHandlers>[0] & Parameters<typeof operationsOf>[0]) =>
@@ -178,7 +180,7 @@ export const runs = (
     | typeof shareHandlers
     | typeof bulkHandlers
     | typeof overviewHandlers
-    | typeof lazySessionHandlers
+    | typeof sessionHandlers
     | typeof openAiRunHandlers
   >,
 ) => ({
@@ -189,7 +191,9 @@ export const runs = (
   ...shareHandlers(deps),
   ...bulkHandlers(deps),
   ...overviewHandlers(deps),
-  ...lazySessionHandlers(deps),
+  ...lazyHandlers(sessionRoutes, async () =>
+    (await import('#core/execution/sessions/handlers.ts')).sessionHandlers(deps),
+  ),
   ...openAiRunHandlers(deps),
 });
 export const schedules = (
