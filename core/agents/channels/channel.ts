@@ -97,7 +97,7 @@ export function textOf({ version, canary }: Pick<StoredChannel, 'version' | 'can
   return `${versionName(version)}, with ${canary.percent} % of the calls on ${versionName(canary.version)}`;
 }
 
-/** Whether background work looks at the calls of a channel: its canary gets some, or nobody was told of its end. */
+/** Whether background work has something to do: a canary gets calls, or it was taken back and the workspace was not told yet. */
 export const isWatched = ({ canary }: StoredChannel): boolean =>
   canary !== undefined &&
   (canary.taken_back === undefined ? canary.percent > 0 && canary.max_error_rate < 1 : !canary.taken_back.is_told);

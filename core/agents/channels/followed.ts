@@ -6,9 +6,6 @@ import { AgentStore } from '../store.ts';
 /** Versions by the name that schedules and services follow: `latest` or a channel. */
 export type Followed = ReadonlyMap<string, AgentVersion>;
 
-/** Key of {@link Followed} for those who follow new versions. */
-const LATEST = 'latest';
-
 /** Returns what schedules and services that follow an agent run. */
 export async function followedOf(
   deps: Pick<Deps, 'main' | 'blobs' | 'clock' | 'ids'>,
@@ -18,7 +15,7 @@ export async function followedOf(
   const { current, channels } = await readHead(deps, workspaceId, name);
   const numbers = new Map([
     ...Object.entries(channels).map(([channel, { version }]) => [channel, version] as const),
-    [LATEST, current] as const,
+    ['latest', current] as const,
   ]);
   const found = new Map<string, AgentVersion>();
   for (const [followed, number] of numbers) {

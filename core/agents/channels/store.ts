@@ -162,7 +162,7 @@ export class ChannelStore {
     await this.#removeHistory('CHANNEL#', () => true);
   }
 
-  /** Removes the history of a deleted channel. What a crash leaves is found by nobody: ids are never used again. */
+  /** Removes the history of a deleted channel. A crash may leave some of it. Nothing reads that, because ids are never used again. */
   async #forget(name: string): Promise<void> {
     const { channels } = await this.#head();
     const kept = channelIn(channels, name)?.id;
