@@ -70,6 +70,17 @@ export const COMMANDS: { readonly [group: string]: readonly CommandRow[] } = {
       load: () => import('./commands/client.ts'),
     },
     { name: 'versions', summary: 'List the versions of an agent', load: () => import('./commands/versions.ts') },
+    { name: 'channels', summary: 'List the channels of an agent', load: () => import('./commands/channels.ts') },
+    {
+      name: 'promote',
+      summary: 'Make a channel name a version, or give a version a part of its calls',
+      load: () => import('./commands/promote.ts'),
+    },
+    {
+      name: 'rollback',
+      summary: 'Take a channel back to the version before',
+      load: () => import('./commands/rollback.ts'),
+    },
     { name: 'diff', summary: 'Compare two versions of an agent', load: () => import('./commands/diff.ts') },
     { name: 'tree', summary: 'Show the dependency tree of an agent', load: () => import('./commands/tree.ts') },
     { name: 'pull', summary: 'Download the source of an agent', load: () => import('./commands/pull.ts') },
@@ -173,6 +184,11 @@ export const COMMANDS: { readonly [group: string]: readonly CommandRow[] } = {
       load: () => import('./commands/grants.ts'),
     },
     { name: 'keys', summary: 'Manage your API keys', load: () => import('./commands/keys.ts') },
+    {
+      name: 'trusts',
+      summary: 'Let CI jobs publish agents without a stored key',
+      load: () => import('./commands/trusts.ts'),
+    },
     {
       name: 'agent-keys',
       summary: 'Manage the service keys of an agent',

@@ -10,6 +10,7 @@ test('a failed row does not stop the others, and fails the function after they h
     {
       finishLostRuns: () => Promise.reject(new Error('no table')),
       watchBudgets: async () => {},
+      takeBackCanaries: async () => {},
       eraseExpiredSessions: async () => {},
       announceEnds: async () => {},
       sendTelemetry: async () => {},

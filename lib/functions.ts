@@ -379,9 +379,9 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
       // Activity in a user's workspaces: memberships, schedules, messages. Links to runs are audited.
       main: { items: [...AUTHENTICATE, 'BatchGetItem', 'PutItem'], query: ['table', 'gsi1'] },
       // Bulk actions and links are written by updates, too. The end of a run that is cancelled while it waits is noted for
-      // its announcement, and its place in a queue deleted.
+      // its announcement, and its place in a queue deleted. A score with a comment needs a run that was not erased.
       runs: {
-        items: ['GetItem', 'BatchGetItem', 'PutItem', 'UpdateItem', 'DeleteItem'],
+        items: ['GetItem', 'BatchGetItem', 'PutItem', 'UpdateItem', 'DeleteItem', 'ConditionCheckItem'],
         query: ['table', 'gsi1', 'gsi2'],
       },
       // The answer to a call with an Idempotency-Key is erased with its session.

@@ -13,6 +13,7 @@ import { HttpOutbound } from '#core/outbound/http-outbound.ts';
 import type { CardKey } from '#core/ports/card-key.ts';
 import { SystemClock } from '#core/ports/clock.ts';
 import type { AllDeps } from '#core/ports/deps.ts';
+import { lazyIdTokens } from '#core/ports/id-tokens.ts';
 import { noMail } from '#core/ports/mail.ts';
 import { ProcessRunSignals } from '#core/ports/run-signals.ts';
 import type { Sandbox } from '#core/ports/sandbox.ts';
@@ -187,6 +188,10 @@ export async function localDeps(config: LocalConfig, listening: Gateway): Promis
     operatorKey: async () => config.operatorKeyHash,
     cardKey: cardKeyOf(config),
     signInProvider: signInProvider(config, { outbound, clock }),
+    idTokens: lazyIdTokens(async () => {
+      const { JoseIdTokens } = await import('#adapters/oidc/id-tokens.ts');
+      return new JoseIdTokens({ outbound, clock });
+    }),
     scriptedStripe,
     runSignals: new ProcessRunSignals(),
     llm: createLlm(config, log),

@@ -57,7 +57,7 @@ const PACKAGES: readonly { readonly name: RegExp; readonly folders: readonly str
   { name: /^@ai-sdk\//, folders: ['adapters/llm'] },
   { name: /^@modelcontextprotocol\//, folders: ['adapters/mcp', 'cli'] },
   { name: /^stripe$/, folders: ['adapters/stripe'] },
-  { name: /^openid-client$/, folders: ['adapters/oidc'] },
+  { name: /^(openid-client|jose)$/, folders: ['adapters/oidc'] },
   { name: /^(aws-cdk-lib|constructs|cdk-nag)(\/|$)/, folders: ['lib', 'bin', 'stages'] },
   {
     name: /^(react|react-dom|react-aria-components|lucide-react|recharts|anser|diff|marked|vite)(\/|$)|^@(tanstack|rjsf|codemirror|cfworker|vitejs)\//,

@@ -20,10 +20,12 @@ test('everything that is released has the version of package.json', () => {
     'lib/package/package.json': 1,
     'sdk/js/package.json': 1,
     'sdk/python/pyproject.toml': 1,
+    'action/action.yml': 1,
     Dockerfile: 1,
     'examples/cdk/package.json': 1,
     'examples/cdk/README.md': 1,
     'docs/cdk.md': 2,
+    'docs/ci.md': 1,
     'docs/self-host.md': 3,
     'README.md': 1,
   });

@@ -18,10 +18,12 @@ const PLACES: readonly (readonly [file: string, version: RegExp])[] = [
   ['lib/package/package.json', IN_MANIFEST],
   ['sdk/js/package.json', IN_MANIFEST],
   ['sdk/python/pyproject.toml', /(?<=^version = ")[^"]+/gm],
+  ['action/action.yml', /(?<=agent-platform@)\d+\.\d+\.\d+/g],
   ['Dockerfile', /(?<=org\.opencontainers\.image\.version=")[^"]+/g],
   ['examples/cdk/package.json', /(?<="agent-platform-cdk": ")[^"]+/g],
   ['examples/cdk/README.md', IN_FILE_NAME],
   ['docs/cdk.md', IN_FILE_NAME],
+  ['docs/ci.md', /(?<=action@v)\d+\.\d+\.\d+/g],
   ['docs/self-host.md', IN_FILE_NAME],
   ['README.md', IN_FILE_NAME],
 ];

@@ -3,7 +3,7 @@ import type { Output } from '../shared/output.ts';
 import { printable, textOf } from '../shared/output.ts';
 import type { Progress } from '../shared/run-progress.ts';
 
-/** A thought is shown in a line of so many characters at most. */
+/** Maximum number of characters of the line that shows a thought. */
 const MAX_THOUGHT = 100;
 
 /**
@@ -14,7 +14,7 @@ export class AnswerView {
   readonly #output: Output;
   /** Text of this turn. */
   #text = '';
-  /** Whether the text is an answer of a schema, whose parts nobody wants to read. */
+  /** Whether the answer follows a schema: pieces of JSON are not shown while they arrive. */
   #isData = false;
   #isInLine = false;
   #thought = '';

@@ -1,8 +1,10 @@
 import { createHash } from 'node:crypto';
 import { resolve } from 'node:path';
+import { Option } from '@commander-js/extra-typings';
 import type { AgentFolder } from '#client/agent-folder.ts';
 import { sendableBody } from '#client/upload-bundle.ts';
 import { UsageError } from '#client/usage-error.ts';
+import { hasCode } from '#core/base/errors.ts';
 import { sizeText } from '#core/base/size-text.ts';
 import { programProblems } from '../publishing/program-problems.ts';
 import { type Published, publishFolder } from '../publishing/publish-folder.ts';
@@ -11,6 +13,7 @@ import { undeclaredVariables } from '../publishing/undeclared.ts';
 import type { Cli, Configure } from '../shared/cli.ts';
 import { withCommands } from '../shared/hints.ts';
 import { printable } from '../shared/output.ts';
+import { signInAsJob } from '../signing-in/job-token.ts';
 
 const publish: Configure = (command, cli) => {
   command
@@ -18,6 +21,13 @@ const publish: Configure = (command, cli) => {
     .option('--dry-run', 'Validate without publishing')
     .option('--public', 'Make the agent public')
     .option('--dev', 'Publish to your personal version "dev" instead of a new version')
+    .addOption(
+      new Option(
+        '--trust <workspace>',
+        'In CI: publish to this workspace, which trusts the job, without a key',
+      ).conflicts('dev'),
+    )
+    .option('--audience <text>', 'Audience of the ID token of --trust (default: the address of the platform)')
     .addHelpText(
       'after',
       `
@@ -28,26 +38,39 @@ Without a terminal, prints the name, version, URL and warnings as JSON; with --j
 
 Examples:
   $ platform publish ./hello
-  $ platform publish ./hello --dry-run`,
+  $ platform publish ./hello --dry-run
+  $ platform publish ./hello --trust acme`,
     )
-    .action(async (folder, options) => {
-      const read = await readFolder(cli, folder);
-      const body = { ...read.body, ...(options.public && { is_public: true }) };
-      const lacking = await findMissingConfig(cli, resolve(cli.host.cwd, folder), read);
-      if (options.dryRun) return dryRun(cli, folder, { ...read, body }, lacking);
-      for (const text of warningsOf(lacking)) cli.output.warn(text);
-      const client = await cli.client();
-      const onInstall = (text: string) =>
-        cli.output.note(cli.output.style('dim', printable(text).trimEnd() || 'installing dependencies'));
-      const onUpload = cli.output.progress('uploading', read.bundle?.byteLength ?? 0);
-      const published = await publishFolder(client, { ...read, body }, { dev: options.dev, onInstall, onUpload });
-      await report(cli, published, lacking);
+    .action(async (folder, { trust, audience, ...options }) => {
+      if (trust === undefined && audience !== undefined) throw new UsageError('--audience needs --trust.');
+      const acting = trust === undefined ? cli : await signInAsJob(cli, trust, audience);
+      await publishAs(acting, folder, options);
     });
 };
 
+interface PublishOptions {
+  readonly dryRun?: true | undefined;
+  readonly public?: true | undefined;
+  readonly dev?: true | undefined;
+}
+
+async function publishAs(cli: Cli, folder: string, options: PublishOptions): Promise<void> {
+  const read = await readFolder(cli, folder);
+  const body = { ...read.body, ...(options.public && { is_public: true }) };
+  const lacking = await findMissingConfig(cli, resolve(cli.host.cwd, folder), read);
+  if (options.dryRun) return dryRun(cli, folder, { ...read, body }, lacking);
+  for (const text of warningsOf(lacking)) cli.output.warn(text);
+  const client = await cli.client();
+  const onInstall = (text: string) =>
+    cli.output.note(cli.output.style('dim', printable(text).trimEnd() || 'installing dependencies'));
+  const onUpload = cli.output.progress('uploading', read.bundle?.byteLength ?? 0);
+  const published = await publishFolder(client, { ...read, body }, { dev: options.dev, onInstall, onUpload });
+  await report(cli, published, lacking);
+}
+
 interface MissingConfig {
-  /** Names of required secrets that do not exist. */
-  readonly missing_secrets: readonly string[];
+  /** Names of required secrets that do not exist; absent if the key may not list secrets. */
+  readonly missing_secrets?: readonly string[];
   /** Maps variables to the file that reads them. */
   readonly undeclared_variables: Readonly<Record<string, string>>;
   /** Problems of its code. */
@@ -59,10 +82,22 @@ async function findMissingConfig(cli: Cli, folder: string, { body, files }: Agen
   const required = Array.isArray(body.required_secrets) ? body.required_secrets.map(String) : [];
   const undeclared = undeclaredVariables(body, files);
   return {
-    missing_secrets: required.length === 0 ? [] : await missingSecrets(cli, required),
+    ...(await ifAllowed(async () => ({
+      missing_secrets: required.length === 0 ? [] : await missingSecrets(cli, required),
+    }))),
     undeclared_variables: Object.fromEntries(undeclared),
     problems: await programProblems({ folder, body, files }),
   };
+}
+
+/** Returns what a key that only publishes may not read; `undefined` for such a key. */
+async function ifAllowed<T>(read: () => Promise<T>): Promise<T | undefined> {
+  try {
+    return await read();
+  } catch (error) {
+    if (hasCode(error, 'FORBIDDEN')) return undefined;
+    throw error;
+  }
 }
 
 async function missingSecrets(cli: Cli, required: readonly string[]): Promise<string[]> {
@@ -71,7 +106,7 @@ async function missingSecrets(cli: Cli, required: readonly string[]): Promise<st
   return required.filter((name) => !secrets.some((secret) => secret.name === name));
 }
 
-function warningsOf({ problems, missing_secrets, undeclared_variables }: MissingConfig): string[] {
+function warningsOf({ problems, missing_secrets = [], undeclared_variables }: MissingConfig): string[] {
   return [
     ...problems,
     ...missing_secrets.map((name) => `The required secret ${name} is missing: run \`platform secrets set ${name}\`.`),
@@ -120,11 +155,11 @@ async function report(cli: Cli, published: Published, lack: MissingConfig): Prom
   }
   const version = agent.version === 'dev' ? 'dev' : 'latest';
   const url = `${(await cli.connection()).url}/${agent.org_slug}/${agent.name}/${version}/${agent.default_endpoint}`;
-  const moved = unchanged ? 0 : await movedSchedules(cli, agent);
+  const moved = unchanged ? 0 : await ifAllowed(() => movedSchedules(cli, agent));
   const whole = {
     ...published,
     url,
-    schedules_updated: moved,
+    ...(moved !== undefined && { schedules_updated: moved }),
     ...lack,
     warnings: [...warnings, ...warningsOf(lack)],
   };
@@ -135,7 +170,8 @@ async function report(cli: Cli, published: Published, lack: MissingConfig): Prom
   if (service_key !== undefined && !cli.output.isJson) {
     cli.output.note(`Service key of the agent (shown only once): ${service_key}`);
   }
-  if (moved > 0) cli.output.note(`${moved} ${moved === 1 ? 'schedule now runs' : 'schedules now run'} this version.`);
+  if (moved !== undefined && moved > 0)
+    cli.output.note(`${moved} ${moved === 1 ? 'schedule now runs' : 'schedules now run'} this version.`);
   if (services_updated > 0) {
     cli.output.note(
       `${services_updated} ${services_updated === 1 ? 'service was' : 'services were'} updated to this version.`,

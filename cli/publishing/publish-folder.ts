@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import type { AgentFolder } from '#client/agent-folder.ts';
 import { type OnUpload, sendableBody, uploadBundle } from '#client/upload-bundle.ts';
 import type { Client } from '#core/api/client.ts';
+import { hasCode } from '#core/base/errors.ts';
 
 export interface PublishSettings {
   /** Publishes to the user's own `dev` instead of a new version number. */
@@ -98,7 +99,10 @@ async function runnableVersion(client: Client, id: string): Promise<Agent> {
 async function failureOf(client: Client, { id, environment_error, environment_status }: Agent): Promise<string> {
   if (environment_error) return environment_error;
   if (environment_status === 'ready') return 'The installation was interrupted after its last step.';
-  const [log] = await client.listAgentLogs({ params: { id }, query: { limit: 1 } });
+  const [log] = await client.listAgentLogs({ params: { id }, query: { limit: 1 } }).catch((error) => {
+    if (hasCode(error, 'FORBIDDEN')) return [];
+    throw error;
+  });
   return log?.error_message ?? 'unknown';
 }
 
@@ -121,8 +125,10 @@ function followInstall(client: Client, id: string, onText: (text: string) => voi
   };
   let reading: Promise<void> = Promise.resolve();
   const look = (): Promise<void> => {
-    // The log is informational: failing to read it must not fail the publish.
-    reading = reading.then(read).catch(() => {});
+    // The log is informational: failing to read it must not fail the publish. Keys that only publish may not read it.
+    reading = reading.then(read).catch((error) => {
+      if (hasCode(error, 'FORBIDDEN')) isEnded = true;
+    });
     return reading;
   };
   const timer = setInterval(() => {

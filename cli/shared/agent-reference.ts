@@ -1,16 +1,18 @@
 import { UsageError } from '#client/usage-error.ts';
 import type { Client } from '#core/api/client.ts';
+import { isChannelName } from '#core/manifest/channel-name.ts';
 import type { Cli } from './cli.ts';
 
 /** A version of an agent as in the paths of the API (`docs/interface/identifiers.md`). */
 export interface AgentReference {
   readonly org: string;
   readonly agent: string;
-  /** `v2`, `latest`, or `dev` for your personal version. */
+  /** `v2`, `latest`, a channel, or `dev` for your personal version. */
   readonly version: string;
 }
 
-const REFERENCE = /^(?:([a-z0-9][a-z0-9-]*)\/)?([a-z0-9][a-z0-9._-]*)(?:@(latest|dev|v\d+))?$/;
+const REFERENCE = /^(?:([a-z0-9][a-z0-9-]*)\/)?([a-z0-9][a-z0-9._-]*)(?:@([a-z][a-z0-9-]*))?$/;
+const isVersion = (text: string): boolean => /^(latest|dev|v\d+)$/.test(text) || isChannelName(text);
 
 /**
  * Parses `agent`, `agent@v2`, `org/agent` or `org/agent@v2`. The org defaults to the current workspace. Throws
@@ -18,21 +20,24 @@ const REFERENCE = /^(?:([a-z0-9][a-z0-9-]*)\/)?([a-z0-9][a-z0-9._-]*)(?:@(latest
  */
 export async function readReference(cli: Cli, text: string): Promise<AgentReference> {
   const [, org, agent, version = 'latest'] = REFERENCE.exec(text) ?? [];
-  if (agent === undefined) {
-    throw new UsageError(`Invalid agent "${text}": expected agent, agent@v2, agent@dev, org/agent or org/agent@v2.`);
+  if (agent === undefined || !isVersion(version)) {
+    throw new UsageError(
+      `Invalid agent "${text}": expected agent, agent@v2, agent@channel, agent@dev, org/agent or org/agent@v2.`,
+    );
   }
   return { org: org ?? (await cli.org()).slug, agent, version };
 }
 
 /** Returns the versions of an agent in the current workspace, newest first. Throws UsageError if there are none. */
 export async function ownVersions(cli: Cli, text: string) {
-  const { org, agent, version } = await readReference(cli, text);
+  const { org, agent, version: named } = await readReference(cli, text);
   const client = await cli.client();
   const all = await client.listAgents({ query: { name: agent } });
   const numberOf = ({ version: name }: { version: string }) => Number(name.slice(1));
   const versions = all
     .filter(({ name, org_slug }) => name === agent && org_slug === org)
     .sort((a, b) => numberOf(b) - numberOf(a));
+  const version = isChannelName(named) && versions[0] ? await versionOf(client, versions[0].id, named) : named;
   const wanted = version === 'latest' ? versions : versions.filter((each) => each.version === version);
   if (wanted.length === 0) {
     const names = [...new Set((await client.listAgents({})).map(({ name }) => name))].join(', ') || 'none';
@@ -40,6 +45,15 @@ export async function ownVersions(cli: Cli, text: string) {
   }
   return wanted;
 }
+
+/** Returns the version that a channel names; `undefined` if there is no such channel. */
+async function versionOf(client: Client, id: string, channel: string): Promise<string | undefined> {
+  const { channels } = await client.listChannels({ params: { id } });
+  return channels.find(({ name }) => name === channel)?.version;
+}
+
+/** Returns the newest version of an agent in the current workspace, whichever version or channel the text names. */
+export const anyVersion = async (cli: Cli, text: string) => (await ownVersions(cli, text.split('@')[0]!))[0]!;
 
 /** Returns a version in the current workspace, or a public one. Throws UsageError and the errors of its requests. */
 export async function visibleVersion(cli: Cli, text: string) {

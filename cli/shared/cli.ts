@@ -130,6 +130,14 @@ export class Cli {
     return other;
   }
 
+  /** Returns a copy that uses this connection instead of the settings. */
+  withConnection(connection: Connection): Cli {
+    const other = new Cli(this.host);
+    other.use(this.#options);
+    other.#connection = Promise.resolve(connection);
+    return other;
+  }
+
   /** Returns the ID of the current workspace. */
   async workspaceId(): Promise<string> {
     return (await this.org()).id;

@@ -20,6 +20,7 @@ const LISTS: {
   schedule_id: { operation: 'listSchedules', list: 'schedules', names: ['agent_name'] },
   service_id: { operation: 'listServices', list: 'services', names: ['service_name'] },
   destination_id: { operation: 'listDestinations', list: 'destinations', names: ['url'], words: ['calls'] },
+  trust_id: { operation: 'listTrusts', list: 'trusts', names: ['issuer'] },
   budget_id: { operation: 'listBudgets', list: 'budgets', names: ['window'] },
   task_id: { operation: 'listTasks', list: 'tasks', names: ['title'] },
   message_id: { operation: 'listMessages', list: 'messages', names: ['title'] },

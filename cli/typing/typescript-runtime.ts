@@ -39,7 +39,7 @@ export type StreamEvent<Data> =
   | { readonly type: 'progress'; readonly progress: { readonly type: string; readonly [name: string]: unknown } }
   | { readonly type: 'answer'; readonly answer: Answer<Data> };
 
-/** A run that nobody waits for. */
+/** A run in the background. */
 export interface Job<Data> {
   readonly runId: string;
   /** Waits for the end of the run. */

@@ -13,7 +13,8 @@ export type DeletionMode = 'all_versions' | undefined;
 /**
  * Deletes a version or every version of its agent, and returns the number of deleted versions. For a build of `dev`,
  * deletes
- * only `dev`. Throws INVALID_INPUT for an agent that has been forked unless `confirmedName` is its name.
+ * only `dev`. With every version, its channels are deleted. Throws INVALID_INPUT for an agent that has been forked unless
+ * `confirmedName` is its name, and CONFLICT for a version that a channel names.
  */
 export async function deleteAgent(
   deps: PublishDeps,
@@ -31,7 +32,7 @@ export async function deleteAgent(
   }
   // Oldest first, so that the newest version stays current until it is deleted itself.
   const versions = mode === 'all_versions' ? await store.listVersions(name) : [version];
-  await removeVersions(deps, version, versions);
+  await removeVersions(deps, version, versions, { withChannels: mode === 'all_versions' });
   return versions.length;
 }
 

@@ -1,3 +1,4 @@
+import { checkMayPublish } from '#core/accounts/keys/limits.ts';
 import { createStaticKey, listStaticKeys } from '#core/accounts/service-keys/store.ts';
 import { membershipOf } from '#core/accounts/workspaces/store.ts';
 import type { Caller } from '#core/base/caller.ts';
@@ -61,6 +62,10 @@ export const agentHandlers = (deps: AgentDeps): Handlers<typeof agentRoutes> => 
     const manifest = await withUploadedFiles(deps, caller.workspace.id, body);
     const { definition, errors, warnings } = await checkManifest(deps, caller.workspace, manifest);
     if (definition === undefined || errors.length > 0) throw invalidManifest(errors);
+    checkMayPublish(caller, definition.name);
+    if (query.dev && caller.trust) {
+      throw new PlatformError('FORBIDDEN', 'query.dev: the version "dev" belongs to a user, and a trust is none.');
+    }
     const userId = query.dev ? caller.userId : undefined;
     const mode = definition.manifest?.orchestration_mode;
     const answer = { ...(mode && { orchestration_mode: mode }), warnings };
@@ -86,7 +91,8 @@ export const agentHandlers = (deps: AgentDeps): Handlers<typeof agentRoutes> => 
       status: 201,
       body: {
         agent: ownerView(version),
-        ...(await firstServiceKey(deps, version)),
+        // Such a key lasts, so a job whose own key ends after ten minutes must not get one.
+        ...(caller.limits?.scope !== 'publish' && (await firstServiceKey(deps, version))),
         ...answer,
         services_updated: version.servicesUpdated,
         unchanged: false,
@@ -166,6 +172,7 @@ export const agentHandlers = (deps: AgentDeps): Handlers<typeof agentRoutes> => 
   async uploadBundle({ caller, params, headers, request, requestUuid }) {
     const { checkTakesBundle, readBundle, storeBundle } = await uploads();
     const version = await findOwnOrDev(deps, caller, params.id);
+    checkMayPublish(caller, version.name);
     checkTakesBundle(version);
     const zip = await readBundle(deps, caller.workspace.id, request);
     const settings = { entrypoint: headers['x-entrypoint'], runId: requestUuid };

@@ -1,17 +1,19 @@
 import { revokeAllStaticKeys } from '#core/accounts/service-keys/store.ts';
+import { PlatformError } from '#core/base/errors.ts';
+import { lazy } from '#core/base/lazy.ts';
 import { planOf } from '#core/base/plans.ts';
 import type { Workspace } from '#core/base/workspace.ts';
 import type { AgentDefinition } from '#core/manifest/definition.ts';
+import { refOf } from '#core/manifest/references.ts';
 import type { AgentVersion, Install } from '#core/manifest/version.ts';
 import { epochSeconds, isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { retryOnConflict } from '#core/ports/retry-on-conflict.ts';
-import { absent, allOf, equals, exists, type TransactOperation } from '#core/ports/table.ts';
+import { absent, allOf, exists, type TransactOperation } from '#core/ports/table.ts';
 import { promote } from './dev/publish.ts';
 import type { AgentListeners } from './listeners.ts';
 import {
-  type Head,
-  headKey,
+  changeHead,
   idKey,
   newVersionItem,
   readHead,
@@ -28,6 +30,9 @@ import { agentUse, bytesOfVersion, checkRoom, useOperation } from './retention/s
 import { AgentStore } from './store.ts';
 
 /** See `docs/interface/agents.md#deletion`. */
+// Loaded lazily: few publishes remove a version.
+const channelStore = lazy(() => import('./channels/store.ts'));
+
 const DELETION_RETENTION_SECONDS = 30 * 24 * 3600;
 
 /** Every change to an agent's current version in this file notifies the listeners. */
@@ -148,29 +153,43 @@ export async function makeCurrent(deps: PublishDeps, version: AgentVersion): Pro
 
 /**
  * Soft-deletes versions of one agent in the given order: they can no longer be found, and are purged after 30 days. The
- * newest remaining runnable version becomes current. The agent's service keys are deleted with its last version.
+ * newest remaining runnable version becomes current. The agent's service keys are deleted with its last version. Throws
+ * CONFLICT for a version that a channel names.
+ *
+ * @param withChannels Whether to delete channels that name the versions. @default false
  */
 export async function removeVersions(
   deps: PublishDeps,
-  agent: Agent,
+  agent: Pick<AgentVersion, 'workspaceId' | 'name' | 'orgSlug'>,
   versions: readonly AgentVersion[],
+  { withChannels = false }: { readonly withChannels?: boolean } = {},
 ): Promise<void> {
   const { workspaceId, name } = agent;
-  for (const version of versions) await removeVersion(deps, version);
+  for (const version of versions) await removeVersion(deps, version, withChannels);
   if ((await new AgentStore(deps, workspaceId).listVersions(name)).length === 0) {
     await revokeAllStaticKeys(deps, { workspaceId, agentName: name });
+    if (withChannels) await new (await channelStore()).ChannelStore(deps, agent).removeHistories();
   }
   await deps.listeners.currentVersionChanged(agent);
 }
 
-async function removeVersion(deps: Omit<PublishDeps, 'listeners'>, version: AgentVersion): Promise<void> {
+async function removeVersion(
+  deps: Omit<PublishDeps, 'listeners'>,
+  version: AgentVersion,
+  withChannels: boolean,
+): Promise<void> {
   const { main, clock } = deps;
   const { workspaceId, name } = version;
+  const { channelsOf, watchedIndex } = await channelStore();
   await agentUse(deps, workspaceId);
   await retryOnConflict(clock, `the agent ${name}`, async () => {
     const item = await main.get(versionKey(version));
     if (item === undefined || item.deleted_at !== undefined) return true;
     const head = await readHead(deps, workspaceId, name);
+    const naming = channelsOf(head.channels, version.version);
+    if (naming.length > 0 && !withChannels) throw isNamed(version, naming[0]!);
+    const kept = Object.entries(head.channels).filter(([channel]) => !naming.includes(channel));
+    const channels = Object.fromEntries(kept);
     const isCurrent = head.current === version.version;
     const live = await new AgentStore(deps, workspaceId).listVersions(name);
     const next = isCurrent ? live.findLast((other) => other.runnable && other.version !== version.version) : undefined;
@@ -186,25 +205,26 @@ async function removeVersion(deps: Omit<PublishDeps, 'listeners'>, version: Agen
       },
       deletedVersion(item, ttl * 1000),
       { op: 'update', key: idKey(version.id), changes: { set: { ttl } } },
-      changeHead(version, head, {
-        ...(isCurrent && { current: next?.version ?? 0 }),
-        ...(isLast && { first_version: head.assigned + 1 }),
-      }),
+      changeHead(
+        version,
+        head,
+        {
+          ...(isCurrent && { current: next?.version ?? 0 }),
+          ...(isLast && { first_version: head.assigned + 1 }),
+          ...(naming.length > 0 && { channels }),
+        },
+        naming.length > 0 ? watchedIndex(version, channels) : {},
+      ),
       ...(next ? [{ op: 'update' as const, key: versionKey(next), changes: { remove: ['superseded_at'] } }] : []),
     ]);
     return result.ok || undefined;
   });
 }
 
-/** Operation that fails if the agent's versions were changed after `head` was read. */
-function changeHead({ workspaceId, name }: Agent, { revision }: Head, set: Partial<Head>): TransactOperation {
-  return {
-    op: 'update',
-    key: headKey(workspaceId, name),
-    changes: { set: { ...set, revision: revision + 1 } },
-    condition: revision === 0 ? absent('revision') : equals('revision', revision),
-  };
-}
+const isNamed = (version: AgentVersion, channel: string): PlatformError =>
+  new PlatformError('CONFLICT', `${refOf(version)} cannot be deleted: the channel ${channel} names it.`, {
+    hint: 'Let the channel name another version first, or delete the channel.',
+  });
 
 /** Operation that marks the former current version as superseded. */
 function supersede({ workspaceId, name }: Agent, current: number, at: string): TransactOperation[] {

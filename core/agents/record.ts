@@ -4,13 +4,15 @@ import type { AgentDefinition } from '#core/manifest/definition.ts';
 import type { AgentVersion, Bundle, Install } from '#core/manifest/version.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { getLarge, MAX_INLINE_BYTES, putIfLarge } from '#core/ports/large-value.ts';
-import type { Item } from '#core/ports/table.ts';
+import { absent, type Changes, equals, type Item, type TransactOperation } from '#core/ports/table.ts';
+import type { StoredChannels } from './channels/channel.ts';
 import { skillFilesKey, splitContents } from './skills/skill-contents.ts';
 
 /**
  * Main table:
  * - `WS#<workspace id>#AGENT#<name> / HEAD`: the highest version number ever assigned, the current version, the first
- *   version number of the agent, and a revision that grows whenever a version is added, removed or becomes runnable;
+ *   version number of the agent, its channels (`channels/channel.ts`), and a revision that grows whenever a version is
+ *   added, removed or becomes runnable, or a channel changes (gsi2 `CANARIES`: agents with a canary that is watched);
  * - `WS#<workspace id>#AGENT#<name> / V#00001`: a version (gsi1: all of a workspace; gsi2: the public ones);
  * - `AGENT#<version id> / META`: the workspace, name and number of the version with that id, and the user of a `dev`
  * build.
@@ -44,6 +46,8 @@ export type Head = {
   readonly first_version: number;
   readonly revision: number;
   readonly fork_count: number;
+  /** Read with each call of `latest`, so calls of a channel need no further item. */
+  readonly channels: StoredChannels;
 };
 
 export async function readHead({ main }: Pick<Deps, 'main'>, workspaceId: string, name: string): Promise<Head> {
@@ -54,7 +58,26 @@ export async function readHead({ main }: Pick<Deps, 'main'>, workspaceId: string
     first_version: 1,
     revision: 0,
     fork_count: 0,
+    channels: {},
     ...(item as Partial<Head> | undefined),
+  };
+}
+
+/** Builds the operation that fails if the agent's versions or channels were changed after `head` was read. */
+export function changeHead(
+  { workspaceId, name }: Pick<AgentVersion, 'workspaceId' | 'name'>,
+  { revision }: Pick<Head, 'revision'>,
+  set: Partial<Head>,
+  further: Changes = {},
+): TransactOperation {
+  return {
+    op: 'update',
+    key: headKey(workspaceId, name),
+    changes: {
+      ...further,
+      set: { ...further.set, ...(set as unknown as Changes['set']), revision: revision + 1 },
+    },
+    condition: revision === 0 ? absent('revision') : equals('revision', revision),
   };
 }
 

@@ -48,6 +48,7 @@ export const agentRoutes = defineRoutes([
     summary: 'List the agents of the workspace: every version, those of one agent, or a page of the latest ones',
     fn: 'agents',
     auth: 'key',
+    forPublishing: true,
     request: {
       query: z.object({
         workspace_id: z.string().optional(),
@@ -84,6 +85,8 @@ export const agentRoutes = defineRoutes([
     summary: 'Publish a version of an agent',
     fn: 'agents',
     auth: 'key',
+    keyScope: 'publish',
+    forPublishing: true,
     role: 'owner',
     maxBody: manifestLimit,
     request: { query: publishing, body: manifestBody },
@@ -97,6 +100,7 @@ export const agentRoutes = defineRoutes([
     summary: 'Show which version the next publish of a name would get',
     fn: 'agents',
     auth: 'key',
+    forPublishing: true,
     request: { query: z.object({ name: z.string().min(1).max(50) }) },
     response: {
       200: z.object({
@@ -116,6 +120,7 @@ export const agentRoutes = defineRoutes([
     fn: 'agents',
     auth: 'key',
     changes: 'nothing',
+    forPublishing: true,
     maxBody: manifestLimit,
     request: { body: manifestBody },
     response: {
@@ -129,6 +134,7 @@ export const agentRoutes = defineRoutes([
     summary: 'Show one version of an agent of the workspace',
     fn: 'agents',
     auth: 'key',
+    forPublishing: true,
     response: { 200: agentRecord },
     errors: ['NOT_FOUND'],
   },
@@ -163,7 +169,7 @@ export const agentRoutes = defineRoutes([
         version_count: z.int().optional(),
       }),
     },
-    errors: ['NOT_FOUND'],
+    errors: ['NOT_FOUND', 'CONFLICT'],
   },
   {
     operationId: 'checkAgentDeletion',
@@ -192,6 +198,8 @@ export const agentRoutes = defineRoutes([
     summary: 'Upload the code bundle of a version and install its dependencies',
     fn: 'agents',
     auth: 'key',
+    keyScope: 'publish',
+    forPublishing: true,
     role: 'owner',
     request: {
       headers: z.object({ 'x-entrypoint': z.string().min(1).max(255).optional() }),
@@ -208,6 +216,7 @@ export const agentRoutes = defineRoutes([
     summary: 'Show the dependency tree of an agent with all skills; the first parameter is the organization',
     fn: 'agents',
     auth: 'key',
+    forPublishing: true,
     response: { 200: agentTree },
     errors: ['NOT_FOUND'],
   },

@@ -1,9 +1,12 @@
 import { findWorkspaceIdBySlug } from '#core/accounts/workspaces/store.ts';
-import { DEV, parseVersion, versionName } from '#core/manifest/references.ts';
+import { lazy } from '#core/base/lazy.ts';
+import { isChannelName } from '#core/manifest/channel-name.ts';
+import { type AgentAddress, DEV, parseVersion, versionName } from '#core/manifest/references.ts';
 import type { AgentVersion } from '#core/manifest/version.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { exists, getAll, type Item, queryAll } from '#core/ports/table.ts';
+import type { CalledChannel, Sticking } from './channels/channel.ts';
 import { findBuild, findDev } from './dev/slots.ts';
 import { headKey, idKey, partitionOf, readHead, readVersion, versionKey, workspaceIndex } from './record.ts';
 
@@ -11,6 +14,15 @@ const MAX_NAME_LENGTH = 50;
 
 /** Passed instead of a user id for the platform's own work. */
 export const ANYONE = Symbol('anyone');
+
+/** The version that a name leads to, and the channel if the name is one. */
+export interface Resolved {
+  readonly agent: AgentVersion;
+  readonly channel?: CalledChannel | undefined;
+}
+
+// Loaded lazily: most calls name no channel.
+const channelPart = lazy(() => import('./channels/resolve.ts'));
 
 type StoreDeps = Pick<Deps, 'main' | 'blobs' | 'clock' | 'ids'>;
 
@@ -46,6 +58,23 @@ export class AgentStore {
     if (number === 0) return undefined;
     const item = await this.#deps.main.get(versionKey({ workspaceId, name, version: number }));
     return item === undefined || item.deleted_at !== undefined ? undefined : await readVersion(this.#deps, item);
+  }
+
+  /**
+   * Finds the version that a name stands for: `v3`, `latest`, or a channel. A channel with a canary divides calls, which
+   * say what their caller sticks by. Everything else gets the version of the channel.
+   *
+   * This is the only place that knows what names of versions mean, except for `dev` ({@link resolveCall}).
+   */
+  async resolve(name: string, version: string, sticking?: Sticking): Promise<Resolved | undefined> {
+    const number = parseVersion(version);
+    if (number !== undefined) {
+      const agent = await this.findVersion(name, number);
+      return agent && { agent };
+    }
+    if (!isChannelName(version)) return undefined;
+    const { resolveChannel } = await channelPart();
+    return resolveChannel(this.#deps, this, { workspaceId: this.#workspaceId, name }, version, sticking);
   }
 
   /** Finds the build that `dev` of a user runs. */
@@ -158,22 +187,33 @@ export async function findAnyVersion(
 }
 
 /**
- * Finds the live version of any workspace with the address `org/name/version`: the caller must check that it may be
- * seen.
- * `version` is `v1`, `v2`, ..., `latest`, or `dev` for the one of the user `devOf`; any other text finds nothing.
+ * Finds what a call of an address runs: the live version of any workspace, for the caller to check that it may be called.
+ * `version` is `v1`, `v2`, ..., `latest`, the name of a channel, or `dev` for the one of the user `devOf`; any other text
+ * finds nothing.
+ *
+ * @param sticking What the call has to stick by. @default - no call: the canary of a channel is left out
  */
-export async function resolveAgent(
+export async function resolveCall(
+  deps: StoreDeps,
+  { org, agent, version }: AgentAddress,
+  { devOf, sticking }: { readonly devOf?: string | undefined; readonly sticking?: Sticking } = {},
+): Promise<Resolved | undefined> {
+  const isDev = version === DEV && devOf !== undefined;
+  if (!isDev && parseVersion(version) === undefined && !isChannelName(version)) return undefined;
+  const store = await storeOf(deps, org, agent);
+  if (!isDev) return store?.resolve(agent, version, sticking);
+  const build = await store?.findDev(agent, devOf);
+  return build && { agent: build };
+}
+
+/** Finds the version of an address as {@link resolveCall} does, for everything that is no call. */
+export const resolveAgent = async (
   deps: StoreDeps,
   org: string,
   name: string,
   version: string,
   devOf?: string,
-): Promise<AgentVersion | undefined> {
-  if (version === DEV && devOf !== undefined) return (await storeOf(deps, org, name))?.findDev(name, devOf);
-  const number = parseVersion(version);
-  if (number === undefined) return undefined;
-  return (await storeOf(deps, org, name))?.findVersion(name, number);
-}
+): Promise<AgentVersion | undefined> => (await resolveCall(deps, { org, agent: name, version }, { devOf }))?.agent;
 
 /** Finds the newest live version, even one that cannot run yet, to report what it lacks. */
 export async function findNewest(deps: StoreDeps, org: string, name: string): Promise<AgentVersion | undefined> {

@@ -14,8 +14,9 @@ import type { KeyNeeds } from '#core/http/route.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { authenticateAgent, type ServiceKeyDeps } from './agent-caller.ts';
 
-// Loaded lazily: most callers are no connected clients.
+// Loaded lazily: most callers are users and agents.
 const clientAccess = lazy(() => import('#core/accounts/clients/access.ts'));
+const trustAccess = lazy(() => import('#core/accounts/trusts/access.ts'));
 
 type AuthDeps = ServiceKeyDeps & Pick<Deps, 'counters'>;
 
@@ -86,6 +87,7 @@ async function authenticateWithSession(
 async function callerOf(deps: ServiceKeyDeps, key: ApiKey, wanted: string | undefined, row: KeyNeeds): Promise<Caller> {
   const { userId, id: keyId, limits } = key;
   if (limits) checkKeyLimits(limits, row, wanted);
+  if (key.trust) return (await trustAccess()).callerByTrust(deps, key);
   const workspaceId = wanted ?? limits?.workspaceId;
   if (!key.client) await touchKey(deps, key);
   const membership = await membershipIn(deps, key, workspaceId);

@@ -15,7 +15,7 @@ import { applyServices } from '#core/services/apply.ts';
 import { keepServices } from '#core/services/sweep.ts';
 import type { BackgroundName } from './background.ts';
 import { install } from './install.ts';
-import { deleteExpiredBlobs, finishLostRuns, retryDeliveries, watchBudgets } from './sweeps.ts';
+import { deleteExpiredBlobs, finishLostRuns, retryDeliveries, takeBackCanaries, watchBudgets } from './sweeps.ts';
 
 /**
  * The code of every row of the background table, for a host that runs them all. Deployed functions import only their
@@ -28,6 +28,7 @@ export const allWork = {
   sendTelemetry,
   announceEnds,
   eraseExpiredSessions,
+  takeBackCanaries,
   watchBudgets,
   deleteExpiredUploads: purgeUploads,
   deleteExpiredBlobs,

@@ -27,12 +27,12 @@ export const BACKGROUND = {
     aws: { everyMinutes: 1, fn: 'sweeper' },
   },
   sumEndedRuns: {
-    about: 'Adds ended runs to the usage of their workspaces.',
+    about: 'Adds ended runs to usage.',
     local: { by: 'LocalFeed, within 100 ms, or before usage is read' },
     aws: { by: 'the stream of the table `runs`', fn: 'usage-writer' },
   },
   retryDeliveries: {
-    about: 'Retries alerts and webhooks of runs that were not delivered.',
+    about: 'Retries alerts and webhooks that were not delivered.',
     local: { everySeconds: 30 },
     aws: { everyMinutes: 1, fn: 'sweeper' },
   },
@@ -42,13 +42,18 @@ export const BACKGROUND = {
     aws: { everyMinutes: 1, fn: 'sweeper' },
   },
   announceEnds: {
-    about: 'Announces ends and questions of runs whose host died before it did.',
+    about: 'Announces ends and questions of runs whose host died.',
     local: { everySeconds: 30 },
     aws: { everyMinutes: 1, fn: 'sweeper' },
   },
   eraseExpiredSessions: {
-    about: 'Erases sessions whose time is over, and finishes interrupted erasures.',
+    about: 'Erases sessions whose time is over.',
     local: { everySeconds: 60 },
+    aws: { everyMinutes: 1, fn: 'sweeper' },
+  },
+  takeBackCanaries: {
+    about: 'Takes back canaries that fail too often.',
+    local: { everySeconds: 10 },
     aws: { everyMinutes: 1, fn: 'sweeper' },
   },
   watchBudgets: {

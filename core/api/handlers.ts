@@ -1,5 +1,6 @@
 import { auditHandlers } from '#core/accounts/audit/handlers.ts';
-import { lazyClientHandlers } from '#core/accounts/clients/handlers.ts';
+import { clientRoutes } from '#core/accounts/clients/routes.ts';
+import type { clientHandlers } from '#core/accounts/clients/server.ts';
 import { connectionHandlers } from '#core/accounts/connections/handlers.ts';
 import { documentUse } from '#core/accounts/documents/store.ts';
 import { grantHandlers } from '#core/accounts/grants/handlers.ts';
@@ -10,9 +11,13 @@ import { secretHandlers } from '#core/accounts/secrets/handlers.ts';
 import { serviceKeyHandlers } from '#core/accounts/service-keys/handlers.ts';
 import { signInHandlers } from '#core/accounts/sign-in/handlers.ts';
 import { oidcHandlers } from '#core/accounts/sign-in/oidc/handlers.ts';
+import type { trustHandlers } from '#core/accounts/trusts/handlers.ts';
+import { trustRoutes } from '#core/accounts/trusts/routes.ts';
 import { workspaceHandlers } from '#core/accounts/workspaces/handlers.ts';
 import { findOwn, findVisible } from '#core/agents/access.ts';
 import { catalogHandlers } from '#core/agents/catalog/handlers.ts';
+import type { channelHandlers } from '#core/agents/channels/handlers.ts';
+import { channelRoutes } from '#core/agents/channels/routes.ts';
 import { downloadHandlers } from '#core/agents/downloads/handlers.ts';
 import { agentHandlers } from '#core/agents/handlers.ts';
 import { agentUseReader } from '#core/agents/retention/storage-usage.ts';
@@ -40,7 +45,10 @@ import { overviewHandlers } from '#core/events/overview/handlers.ts';
 import { callHandlers } from '#core/execution/calls/handlers.ts';
 import { chatLinkHandlers } from '#core/execution/chat-links/handlers.ts';
 import { chatHandlers } from '#core/execution/chat-links/visits/handlers.ts';
+import type { sessionHandlers } from '#core/execution/sessions/handlers.ts';
+import { sessionRoutes } from '#core/execution/sessions/routes.ts';
 import { stepHandlers } from '#core/execution/steps/handlers.ts';
+import { lazyHandlers } from '#core/http/lazy-handlers.ts';
 import type { Handlers } from '#core/http/route.ts';
 import type { AllDeps } from '#core/ports/deps.ts';
 import { agentLogHandlers } from '#core/runs/agent-logs/handlers.ts';
@@ -50,9 +58,11 @@ import { approvalLinkHandlers } from '#core/runs/approvals/link-handlers.ts';
 import { bulkHandlers } from '#core/runs/bulk/handlers.ts';
 import { destinationHandlers } from '#core/runs/destinations/handlers.ts';
 import { runHandlers } from '#core/runs/handlers.ts';
-import { scoreHandlers } from '#core/runs/scores/handlers.ts';
+import type { scoreHandlers } from '#core/runs/scores/handlers.ts';
+import { scoreRoutes } from '#core/runs/scores/routes.ts';
 import { shareHandlers } from '#core/runs/shares/handlers.ts';
 import { telemetryHandlers } from '#core/runs/telemetry/handlers.ts';
+import type { channelCallsOf } from '#core/runs/usage/channel-calls.ts';
 import { serviceHandlers } from '#core/services/handlers.ts';
 import { instanceHandlers } from '#core/services/instances/handlers.ts';
 import { loopCallHandlers } from '#core/services/loop-calls/handlers.ts';
@@ -71,7 +81,6 @@ import { agentListeners, secretListeners } from './listeners.ts';
 import { metaHandlers } from './meta/handlers.ts';
 import { operationsOf } from './operations.ts';
 import type { routes } from './routes.ts';
-import { lazySessionHandlers } from './session-handlers.ts';
 
 /** Combined dependencies of several functions. */
 type DepsOf<F extends (deps: never) => unknown> = (
@@ -95,9 +104,20 @@ export const a2a = (deps: Parameters<typeof a2aHandlers>[0]) =>
 export const agents = (
   deps: DepsOf<typeof agentLogHandlers | typeof agentListeners> &
     Omit<DepsOf<typeof agentHandlers>, 'listeners' | 'lastRunOf'> &
+    Omit<Parameters<typeof channelHandlers>[0], 'listeners' | 'channelCallsOf'> &
+    Parameters<typeof channelCallsOf>[0] &
     Parameters<typeof serviceKeyHandlers>[0],
 ) => ({
   ...agentHandlers({ ...deps, listeners: agentListeners(deps), lastRunOf: (agentId) => lastRunOf(deps, agentId) }),
+  ...lazyHandlers(channelRoutes, async () => {
+    const { channelHandlers } = await import('#core/agents/channels/handlers.ts');
+    const { channelCallsOf } = await import('#core/runs/usage/channel-calls.ts');
+    return channelHandlers({
+      ...deps,
+      listeners: agentListeners(deps),
+      channelCallsOf: (agent, channel) => channelCallsOf(deps, agent, channel),
+    });
+  }),
   ...agentLogHandlers(deps),
   ...serviceKeyHandlers(deps, findOwn),
   ...grantHandlers(deps, findVisible),
@@ -140,12 +160,15 @@ export const events = (deps: Parameters<typeof eventHandlers>[0]) => {
   return { ...eventHandlers(deps, access), ...openAiResponseHandlers(deps, access) };
 };
 export const keys = (
-  deps: DepsOf<typeof keyHandlers | typeof signInHandlers | typeof oidcHandlers | typeof lazyClientHandlers>,
+  deps: DepsOf<
+    typeof keyHandlers | typeof signInHandlers | typeof oidcHandlers | typeof clientHandlers | typeof trustHandlers
+  >,
 ) => ({
   ...keyHandlers(deps),
   ...signInHandlers(deps),
   ...oidcHandlers(deps),
-  ...lazyClientHandlers(deps),
+  ...lazyHandlers(clientRoutes, async () => (await import('#core/accounts/clients/server.ts')).clientHandlers(deps)),
+  ...lazyHandlers(trustRoutes, async () => (await import('#core/accounts/trusts/handlers.ts')).trustHandlers(deps)),
 });
 export const mcp = (deps: Parameters<typeof mcpHandlers>[0] & Parameters<typeof operationsOf>[0]) =>
   mcpHandlers(deps, operationsOf(deps));
@@ -159,19 +182,21 @@ export const runs = (
     | typeof bulkHandlers
     | typeof evalHandlers
     | typeof overviewHandlers
-    | typeof lazySessionHandlers
+    | typeof sessionHandlers
     | typeof openAiRunHandlers
   >,
 ) => ({
   ...runHandlers(deps),
   ...approvalHandlers(deps),
   ...approvalLinkHandlers(deps),
-  ...scoreHandlers(deps),
+  ...lazyHandlers(scoreRoutes, async () => (await import('#core/runs/scores/handlers.ts')).scoreHandlers(deps)),
   ...shareHandlers(deps),
   ...bulkHandlers(deps),
   ...evalHandlers(deps),
   ...overviewHandlers(deps),
-  ...lazySessionHandlers(deps),
+  ...lazyHandlers(sessionRoutes, async () =>
+    (await import('#core/execution/sessions/handlers.ts')).sessionHandlers(deps),
+  ),
   ...openAiRunHandlers(deps),
 });
 export const schedules = (

@@ -16,11 +16,12 @@ export const PROPERTY_TEXTS: Readonly<Record<string, string>> = {
   'path.workspace': 'Slug or id of the workspace.',
   'path.org': 'Slug of the organization (workspace) that published the agent.',
   'path.agent': 'Name of the agent: 2 to 50 lower-case letters, digits and single hyphens.',
-  'path.version': 'Version such as `v3`, or `latest` for the current one.',
+  'path.version': 'Version such as `v3`, `latest` for the current one, or a channel such as `prod`.',
+  'path.channel': 'Name of the channel: 1 to 32 lower-case letters, digits and hyphens.',
   'path.endpoint': "One of the agent's endpoints; most agents have `run` alone, their `default_endpoint`.",
   'path.event': 'The secret part of the address of an event.',
   'path.approval_id': 'Id of what waits, as lists show it.',
-  'path.model': 'An agent as `org/agent`, with `@v3`, `@latest` or `@dev`; the slash is sent as `%2F`.',
+  'path.model': 'An agent as `org/agent`, with `@v3`, `@latest`, a channel or `@dev`; the slash is sent as `%2F`.',
   'path.response_id': 'Id of the response: `resp_` and the id of its run.',
   'path.conversation_id': 'Id of the conversation: `conv_` and the digits of the id of its session.',
   'path.run_id': 'Id of the run or of its request, or the first 7 or more hexadecimal digits of either.',
@@ -33,6 +34,7 @@ export const PROPERTY_TEXTS: Readonly<Record<string, string>> = {
   'path.a2a_push': 'Id of the address that the task is posted to.',
   'path.a2a_task': 'Id of the task, that of a run, with `:cancel` or `:subscribe` after it where that is meant.',
   'path.message_id': 'Id of the message, a UUID.',
+  'path.trust_id': 'Id of the trust, a UUID.',
   'path.destination_id': 'Id of the destination, a UUID. `calls` for the log of webhooks that calls name.',
   'path.budget_id': 'Id of the budget, a UUID.',
   'path.invite_id': 'Id of the invitation, a UUID.',
@@ -255,7 +257,8 @@ export const PROPERTY_TEXTS: Readonly<Record<string, string>> = {
 
   // Audit log
   'listAuditEntries.entries': 'Changes, newest first.',
-  actor: 'Who made it: a user, somebody with a link to an approval, or the operator of the platform.',
+  actor:
+    'Who made it: a user, somebody with a link to an approval, a CI job by a trust, or the operator of the platform.',
   'entries.error_code': 'Code of the error that refused it. null: it was not refused.',
 
   // Connections

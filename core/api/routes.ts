@@ -8,8 +8,10 @@ import { resourceRoutes } from '#core/accounts/resources/routes.ts';
 import { secretRoutes } from '#core/accounts/secrets/routes.ts';
 import { serviceKeyRoutes } from '#core/accounts/service-keys/routes.ts';
 import { signInRoutes } from '#core/accounts/sign-in/routes.ts';
+import { trustRoutes } from '#core/accounts/trusts/routes.ts';
 import { workspaceRoutes } from '#core/accounts/workspaces/routes.ts';
 import { catalogRoutes } from '#core/agents/catalog/routes.ts';
+import { channelRoutes } from '#core/agents/channels/routes.ts';
 import { downloadRoutes } from '#core/agents/downloads/routes.ts';
 import { agentRoutes } from '#core/agents/routes.ts';
 import { uploadRoutes } from '#core/agents/uploads/routes.ts';
@@ -68,6 +70,7 @@ export const routes = [
   ...keyRoutes,
   ...signInRoutes,
   ...clientRoutes,
+  ...trustRoutes,
   ...workspaceRoutes,
   ...auditRoutes,
   ...resourceRoutes,
@@ -89,6 +92,7 @@ export const routes = [
   ...catalogRoutes,
   ...agentDocumentRoutes,
   ...agentRoutes,
+  ...channelRoutes,
   ...agentLogRoutes,
   ...serviceKeyRoutes,
   ...downloadRoutes,

@@ -13,10 +13,24 @@ export interface Caller {
   readonly limits?: KeyLimits;
   /** Present for requests with an agent's service key, which only rows with `agents` accept. */
   readonly agent?: AgentCaller;
+  /** Present for requests with a key that a token of another issuer was exchanged for: its `userId` is that of no user. */
+  readonly trust?: TrustCaller;
 }
 
-/** Scopes of a user's key (`docs/interface/authentication.md#scopes`). Each includes `read`, and `manage` all others. */
-export const KEY_SCOPES = ['read', 'approve', 'run', 'manage'] as const;
+/** A job, such as one of GitHub Actions, that publishes for a workspace by a trust (`docs/interface/trusts.md`). */
+export interface TrustCaller {
+  /** Id of the trust. */
+  readonly id: string;
+  readonly issuer: string;
+  /** What the token said of the job, for people: its subject, repository, branch and run. */
+  readonly claims: Readonly<Record<string, string>>;
+}
+
+/**
+ * Scopes of a user's key (`docs/interface/authentication.md#scopes`). Each includes `read`, except `publish`, and `manage`
+ * includes all others.
+ */
+export const KEY_SCOPES = ['read', 'approve', 'publish', 'run', 'manage'] as const;
 export type KeyScope = (typeof KEY_SCOPES)[number];
 
 /** Limits of a user's key. A key without limits has all rights of its user. */
@@ -27,6 +41,8 @@ export interface KeyLimits {
   readonly workspaceId?: string;
   /** ISO time at which the key expires. @default - none */
   readonly expiresAt?: string;
+  /** Names of the only agents that the key may publish. @default - all */
+  readonly agents?: readonly string[];
 }
 
 /** An agent that sends a request: a run, a service, or a client with the agent's static key. */

@@ -26,7 +26,7 @@ export const DATA_VERSIONS: readonly DataVersion[] = [
     platform: '0.1.0',
     changes: 'The first form.',
     migration: 'None: data without a version is of this one.',
-    shapes: '66e3c5c574dfb9c0',
+    shapes: '6f43634f00ae44da',
   },
 ];
 

@@ -23,6 +23,9 @@ const OVERLAP_MS = 10_000;
 const MAX_FOUND = 1000;
 const MAX_RUNS = 2000;
 
+/** Kinds with entries in the timeline of a workspace. */
+const TIMELINE_KINDS = ['schedule', 'service', 'agent'] as const;
+
 /** Returns the time in an event ID, in epoch milliseconds. */
 export const timeOf = (id: string): number => Number(id.split('.')[0]);
 
@@ -71,7 +74,7 @@ export class WorkspaceEvents implements Watched {
     };
     const found = await Promise.all([
       ...[...this.#kinds].map((kind) => sources[kind]?.(from) ?? []),
-      ...(this.#kinds.has('schedule') || this.#kinds.has('service') ? [this.#timelines(from)] : []),
+      ...(TIMELINE_KINDS.some((kind) => this.#kinds.has(kind)) ? [this.#timelines(from)] : []),
     ]);
     const events = found
       .flat()
@@ -148,13 +151,14 @@ export class WorkspaceEvents implements Watched {
     );
   };
 
-  /** Returns the timeline events of schedules and services. */
+  /** Returns the timeline events of schedules and services, and the changes of channels. */
   readonly #timelines = async (from: number): Promise<WatchedEvent[]> => {
     const { items } = await this.#deps.main.query({ ...timelineSince(this.#workspaceId, from), limit: MAX_FOUND });
-    return items.flatMap(({ pk, gsi1sk, id, event_type, message }) => {
+    return items.flatMap(({ pk, gsi1sk, id, event_type, message, agent_name, channel }) => {
       const [owner, ownerId] = pk.split('#') as [string, string];
-      const kind = owner === 'SCHEDULE' ? 'schedule' : 'service';
-      const data = { [`${kind}_id`]: ownerId, message };
+      // An agent has no id of its own, so its entries are in a partition of its workspace.
+      const kind = owner === 'WS' ? 'agent' : owner === 'SCHEDULE' ? 'schedule' : 'service';
+      const data = kind === 'agent' ? { agent_name, channel, message } : { [`${kind}_id`]: ownerId, message };
       return this.#kinds.has(kind) ? [event(`${kind}.${event_type}`, gsi1sk!.split('#')[0]!, String(id), data)] : [];
     });
   };

@@ -53,6 +53,8 @@ export interface Route {
    * the rest
    */
   readonly keyScope?: Exclude<KeyScope, 'read'>;
+  /** Whether publishing needs the row: only such rows serve keys with the scope `publish`. @default false */
+  readonly forPublishing?: true;
   /**
    * Set for a row with another method than GET that changes nothing, or only the sign-in of the caller itself. A
    * key with the scope `read` may use it. `test/routes/read-keys.test.ts` checks what such rows store.
@@ -158,7 +160,10 @@ export const stores = ({ method, storesNothing = false }: Route): boolean =>
   method !== 'GET' && method !== 'DELETE' && !storesNothing;
 
 /** Members of a row that decide which keys may use it. */
-export type KeyNeeds = Pick<Route, 'method' | 'agents' | 'keyScope' | 'changes' | 'ofUser' | 'clientTokens'>;
+export type KeyNeeds = Pick<
+  Route,
+  'method' | 'agents' | 'keyScope' | 'changes' | 'ofUser' | 'clientTokens' | 'forPublishing'
+>;
 
 /** Returns the scope that a user's key needs. */
 export const keyScopeOf = ({ keyScope, method, agents, changes }: KeyNeeds): KeyScope =>

@@ -1,7 +1,7 @@
 import type { Dependency } from './definition.ts';
 import type { AgentVersion } from './version.ts';
 
-/** Target of a path or dependency; `version` is `v1`, `v2`, ... or `latest`. */
+/** Target of a path or dependency; `version` is `v1`, `v2`, ..., `latest`, or the name of a channel. */
 export interface AgentAddress {
   readonly org: string;
   readonly agent: string;
@@ -34,6 +34,20 @@ export function splitReference(
   const [, org, name, version] = /^(?:([^/@]+)\/)?([^/@]+)(?:@([^/@]+))?$/.exec(text) ?? [];
   return name === undefined ? undefined : { org, name, version };
 }
+
+/**
+ * Reads the address of a path without a place for a version, in which the agent may be `agent@version`. By default, it is
+ * that of `latest`.
+ */
+export function addressIn({ org, agent }: { readonly org: string; readonly agent: string }): AgentAddress {
+  const at = agent.indexOf('@');
+  return at < 0 ? { org, agent, version: 'latest' } : { org, agent: agent.slice(0, at), version: agent.slice(at + 1) };
+}
+
+/**
+ * Normalizes a version as people write it: `3` means `v3`. Other texts stay as they are.
+ */
+export const writtenVersion = (text: string): string => text.replace(/^(?=\d)/, 'v');
 
 /** Returns the address of a dependency; its id must match {@link FULL_NAME}. */
 export function addressOf({ id, version }: Dependency): AgentAddress {

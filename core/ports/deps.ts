@@ -4,6 +4,7 @@ import type { CardKey } from './card-key.ts';
 import type { Clock } from './clock.ts';
 import type { OwnFeed } from './feed.ts';
 import type { EndedRun, HostState } from './host-state.ts';
+import type { IdTokenVerifier } from './id-tokens.ts';
 import type { Ids } from './ids.ts';
 import type { Llm } from './llm.ts';
 import type { Mail } from './mail.ts';
@@ -105,6 +106,7 @@ export interface AllDeps extends Deps {
   readonly operatorKey: OperatorKey;
   /** Absent if the operator has configured none. */
   readonly signInProvider?: SignInProvider;
+  readonly idTokens: IdTokenVerifier;
   /** Absent if the operator does not sign the cards of agents. */
   readonly cardKey?: CardKey | undefined;
   readonly timers: Timers;

@@ -1,3 +1,4 @@
+import type { CalledChannel } from '#core/agents/channels/channel.ts';
 import type { Config } from '#core/base/config.ts';
 import type { ErrorCode } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
@@ -168,6 +169,7 @@ export function newRunItems(
     agent_org: run.agentOrg,
     agent_name: run.agentName,
     agent_version: run.agentVersion,
+    ...(run.channel && storedChannel(run.channel)),
     engine: run.engine,
     endpoint: run.endpoint,
     status: waits(run) ? 'queued' : 'running',
@@ -323,6 +325,7 @@ export function runFrom(head: Item, now: number): Run {
     agentOrg: head.agent_org as string,
     agentName: head.agent_name as string,
     agentVersion: head.agent_version as string,
+    ...(head.channel !== undefined && { channel: channelFrom(head) }),
     engine: head.engine as Run['engine'],
     endpoint: head.endpoint as string,
     status: head.status as RunStatus,
@@ -379,6 +382,7 @@ export function newRunFrom(head: Item): NewRun {
     agentOrg: head.agent_org as string,
     agentName: head.agent_name as string,
     agentVersion: head.agent_version as string,
+    ...(head.channel !== undefined && { channel: channelFrom(head) }),
     engine: head.engine as NewRun['engine'],
     endpoint: head.endpoint as string,
     triggerSource: head.trigger_source as string,
@@ -411,6 +415,21 @@ const turnOfRun = ({ session, session_turn }: Item): NewRun['session'] =>
   session === undefined ? undefined : { sessionId: session as string, number: session_turn as number };
 
 const heldFrom = ({ held_by }: Item): NewRun['heldBy'] => held_by as unknown as NewRun['heldBy'];
+
+/** Attributes of the head of a run that a channel led to its version. */
+const storedChannel = ({ name, id, revision, isCanary }: CalledChannel): Partial<Item> => ({
+  channel: name,
+  channel_id: id,
+  channel_revision: revision,
+  ...(isCanary && { canary: true }),
+});
+
+const channelFrom = ({ channel, channel_id, channel_revision, canary }: Item): CalledChannel => ({
+  name: channel as string,
+  id: channel_id as number,
+  revision: channel_revision as number,
+  isCanary: canary === true,
+});
 
 const storedBranch = ({ fromTurn, changed }: Branch): Json => ({ from_turn: fromTurn, changed: [...changed] });
 

@@ -45,6 +45,8 @@ export const runSummary = z.object({
 
 /** A run as lists show it. */
 export const listedRun = runSummary.extend({
+  channel: z.string().nullable().describe('The channel that led to this version. Null: the call named none.'),
+  is_canary: z.boolean().describe('Whether the version was the canary of the channel.'),
   attempt: z
     .int()
     .nullable()

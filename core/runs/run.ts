@@ -1,3 +1,4 @@
+import type { CalledChannel } from '#core/agents/channels/channel.ts';
 import { type ErrorCode, PlatformError } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
 import type { EndStatus, RunStatus } from '#core/base/run-kinds.ts';
@@ -23,6 +24,8 @@ export interface Run {
   readonly agentOrg: string;
   readonly agentName: string;
   readonly agentVersion: string;
+  /** The channel that led to this version. @default - the call named the version, or `latest` */
+  readonly channel?: CalledChannel;
   readonly engine: ExecutionEngine | null;
   readonly endpoint: string;
   readonly status: RunStatus;
@@ -216,6 +219,8 @@ export interface NewRun {
   readonly agentOrg: string;
   readonly agentName: string;
   readonly agentVersion: string;
+  /** The channel that led to this version. */
+  readonly channel?: CalledChannel;
   readonly engine: ExecutionEngine | null;
   readonly endpoint: string;
   readonly triggerSource: string;

@@ -19,6 +19,8 @@ export const runSummaryOf = (run: Run) => ({
 /** A run as lists show it. */
 export const listedRunOf = (run: Run) => ({
   ...runSummaryOf(run),
+  channel: run.channel?.name ?? null,
+  is_canary: run.channel?.isCanary ?? false,
   attempt: run.retries && attemptOf(run.retries),
   next_attempt_at: run.nextTryAt,
   held_by: run.heldBy && heldByOf(run.heldBy),

@@ -36,9 +36,9 @@ export type CommandDeps = AgentDeps & ApplyDeps & Pick<AllDeps, 'wakeServices'>;
  */
 export async function deployService(deps: CommandDeps, caller: Caller, body: NewServiceBody): Promise<Service> {
   const { workspace } = caller;
-  const agent = await resolveHostedAgent(deps, caller, body);
+  const { agent, channel } = await resolveHostedAgent(deps, caller, body);
   checkHostable(agent, workspace.id);
-  const currentId = await currentVersionId(deps, agent);
+  const currentId = await currentVersionId(deps, agent, channel?.name);
   const env = body.env ?? {};
   checkEnvironment(env, agent.definition.required_secrets);
   const members = agentMembers(agent, checkSecretNames(body.secret_names ?? [], env));
@@ -47,6 +47,7 @@ export async function deployService(deps: CommandDeps, caller: Caller, body: New
   const minInstances = body.min_instances ?? 1;
   const now = deps.clock.now();
   const name = body.service_name ?? body.name ?? agent.name;
+  const autoUpdate = body.auto_update ?? true;
   const service: Service = {
     id: deps.ids.uuid(),
     workspaceId: workspace.id,
@@ -59,7 +60,8 @@ export async function deployService(deps: CommandDeps, caller: Caller, body: New
     minInstances,
     maxInstances: body.max_instances ?? minInstances,
     overlap: body.overlap ?? true,
-    autoUpdate: body.auto_update ?? true,
+    autoUpdate,
+    ...(channel !== undefined && autoUpdate && { channel: channel.name }),
     alertWebhookUrl: checkAlertUrl(deps, body.alert_webhook_url),
     maxRestartFailures: body.max_restart_failures ?? DEFAULT_MAX_RESTART_FAILURES,
     ...INITIAL_STATE,
@@ -75,7 +77,7 @@ export async function deployService(deps: CommandDeps, caller: Caller, body: New
   const store = new ServiceStore(deps, workspace.id);
   await create(deps, caller, store, service);
   // A version published in the meantime would not have found this service to update.
-  const isBehind = followsVersions(service) && (await currentVersionId(deps, agent)) !== currentId;
+  const isBehind = followsVersions(service) && (await currentVersionId(deps, agent, service.channel)) !== currentId;
   if (isBehind) await moveServicesToCurrentVersion(deps, agent);
   await applyNow(deps, service.id);
   const deployed = (await store.find(service.id)) ?? service;

@@ -1,3 +1,4 @@
+import { type Followed, followedOf, isSameFollowed } from '#core/agents/channels/followed.ts';
 import { listServed } from '#core/agents/service-endpoints.ts';
 import { AgentStore } from '#core/agents/store.ts';
 import { isPlatformError } from '#core/base/errors.ts';
@@ -22,12 +23,13 @@ type FollowDeps = AgentDeps & Pick<Deps, 'config' | 'log' | 'wakeServices'>;
 export const followsVersions = ({ autoUpdate, agentWorkspaceId, workspaceId }: Service): boolean =>
   autoUpdate && agentWorkspaceId === workspaceId;
 
-/** Returns the ID of the version that services of this agent follow. */
+/** Returns the ID of the version that services of this agent follow: by default, of the current one. */
 export async function currentVersionId(
   deps: AgentDeps,
   { workspaceId, name }: Pick<AgentVersion, 'workspaceId' | 'name'>,
+  channel: string | null | undefined,
 ): Promise<string | undefined> {
-  return (await new AgentStore(deps, workspaceId).findVersion(name, 'latest'))?.id;
+  return (await new AgentStore(deps, workspaceId).resolve(name, channel ?? 'latest'))?.agent.id;
 }
 
 /** Returns the change that moves a service to another version; `undefined` if it already runs that version. */
@@ -39,7 +41,7 @@ export function versionChange(service: Service, agent: AgentVersion, now: number
 }
 
 /**
- * Moves the services that follow an agent in its own workspace to its current version, once that version is runnable.
+ * Moves the services that follow an agent in its own workspace to its current version, or that of their channel.
  * Services that cannot host it, or lack its secrets, are skipped, with the reason in the timeline. Repeats if another
  * version became current in the meantime. Never throws: the request has already succeeded.
  *
@@ -52,17 +54,17 @@ export async function moveServicesToCurrentVersion(
   const moved = new Set<string>();
   try {
     const served = await listServed(deps, { workspaceId, agentWorkspaceId: workspaceId, agentName: name });
-    const findCurrent = () => new AgentStore(deps, workspaceId).findVersion(name, 'latest');
-    let current = served.length > 0 ? await findCurrent() : undefined;
-    while (current) {
-      const target = current;
+    const agent = { workspaceId, name };
+    let followed = served.length > 0 ? await followedOf(deps, agent) : undefined;
+    while (followed) {
+      const targets = followed;
       await Promise.all(
         served.map(async ({ serviceId }) => {
-          if (await moveTo(deps, workspaceId, serviceId, target)) moved.add(serviceId);
+          if (await moveTo(deps, workspaceId, serviceId, targets)) moved.add(serviceId);
         }),
       );
-      current = await findCurrent();
-      if (current?.id === target.id) break;
+      followed = await followedOf(deps, agent);
+      if (isSameFollowed(targets, followed)) break;
     }
     if (moved.size > 0) await deps.wakeServices?.([...moved]);
   } catch (error) {
@@ -71,10 +73,12 @@ export async function moveServicesToCurrentVersion(
   return moved.size;
 }
 
-async function moveTo(deps: FollowDeps, workspaceId: string, id: string, agent: AgentVersion): Promise<boolean> {
+async function moveTo(deps: FollowDeps, workspaceId: string, id: string, followed: Followed): Promise<boolean> {
   const store = new ServiceStore(deps, workspaceId);
   const service = await store.find(id);
-  if (service === undefined || !followsVersions(service) || service.agentId === agent.id) return false;
+  const agent = followed.get(service?.channel ?? 'latest');
+  if (service === undefined || agent === undefined) return false;
+  if (!followsVersions(service) || service.agentId === agent.id) return false;
   const problem = await problemOf(deps, service, agent);
   if (problem !== undefined) {
     const skipped: NewServiceEvent = { type: 'version_skipped', message: problem.slice(0, 500) };
@@ -82,7 +86,9 @@ async function moveTo(deps: FollowDeps, workspaceId: string, id: string, agent: 
     return false;
   }
   const after = await store.change(id, (current) =>
-    followsVersions(current) ? versionChange(current, agent, deps.clock.now()) : undefined,
+    followsVersions(current) && current.channel === service.channel
+      ? versionChange(current, agent, deps.clock.now())
+      : undefined,
   );
   return after !== undefined;
 }

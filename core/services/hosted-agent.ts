@@ -2,15 +2,16 @@ import { grantedSecrets } from '#core/accounts/grants/rights.ts';
 import { secretNamesOf } from '#core/accounts/secrets/store.ts';
 import { findWorkspace } from '#core/accounts/workspaces/store.ts';
 import { maySee } from '#core/agents/access.ts';
-import { AgentStore, findAnyVersion, findNewest, resolveAgent } from '#core/agents/store.ts';
+import { AgentStore, findAnyVersion, findNewest, type Resolved, resolveAgent } from '#core/agents/store.ts';
 import { isPaid } from '#core/agents/views.ts';
 import type { Caller } from '#core/base/caller.ts';
 import { PlatformError } from '#core/base/errors.ts';
 import { declaredNames, missingSecrets } from '#core/execution/calls/secrets.ts';
 import { checkEgress } from '#core/execution/egress.ts';
 import { foreignAgents } from '#core/execution/sub-calls/lineage.ts';
+import { isChannelName } from '#core/manifest/channel-name.ts';
 import { engineTraits, needsBundle } from '#core/manifest/engines.ts';
-import { fullNameOf, parseVersion, refOf, splitReference, versionName } from '#core/manifest/references.ts';
+import { fullNameOf, refOf, splitReference, versionName, writtenVersion } from '#core/manifest/references.ts';
 import type { AgentVersion } from '#core/manifest/version.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import type { NewServiceBody } from './schema.ts';
@@ -23,14 +24,14 @@ export type AgentDeps = Pick<Deps, 'main' | 'blobs' | 'clock' | 'ids'>;
  * additional `agent_version` selects another version of the same agent. Throws NOT_FOUND for an unknown agent,
  * INVALID_INPUT for an unknown version.
  */
-export async function resolveHostedAgent(deps: AgentDeps, caller: Caller, body: NewServiceBody): Promise<AgentVersion> {
+export async function resolveHostedAgent(deps: AgentDeps, caller: Caller, body: NewServiceBody): Promise<Resolved> {
   if (body.agent_id) {
     const named = await findAnyVersion(deps, body.agent_id);
     if (named === undefined || !(await mayHost(deps, caller, named))) {
       throw new PlatformError('NOT_FOUND', `There is no agent version with the id "${body.agent_id.slice(0, 64)}".`);
     }
     const { agent_version: version } = body;
-    return version ? findVersion(deps, caller, named, version) : named;
+    return version ? findVersion(deps, caller, named, version) : { agent: named };
   }
   const reference = body.agent ?? body.agent_name;
   const parts = splitReference(reference ?? '');
@@ -54,22 +55,26 @@ export async function resolveHostedAgent(deps: AgentDeps, caller: Caller, body: 
 const mayHost = async (deps: AgentDeps, caller: Caller, agent: AgentVersion): Promise<boolean> =>
   (agent.definition.is_public || agent.workspaceId === caller.workspace.id) && maySee(deps, caller, agent);
 
-async function findVersion(
-  deps: AgentDeps,
-  caller: Caller,
-  agent: AgentVersion,
-  version: string,
-): Promise<AgentVersion> {
-  const number = parseVersion(/^\d/.test(version) ? `v${version}` : version);
+async function findVersion(deps: AgentDeps, caller: Caller, agent: AgentVersion, version: string): Promise<Resolved> {
   const store = new AgentStore(deps, agent.workspaceId);
+  const resolved = await store.resolve(agent.name, writtenVersion(version));
   const found =
-    (number === undefined ? undefined : await store.findVersion(agent.name, number)) ??
+    resolved?.agent ??
     // If no version is runnable, use the latest: its error says what is missing.
-    (number === 'latest' ? (await store.listVersions(agent.name)).at(-1) : undefined);
-  if (found !== undefined && (await mayHost(deps, caller, found))) return found;
+    (version === 'latest' ? (await store.listVersions(agent.name)).at(-1) : undefined);
+  const channel = resolved?.channel;
+  if (channel !== undefined && agent.workspaceId !== caller.workspace.id) {
+    throw new PlatformError(
+      'INVALID_INPUT',
+      `agent_version: ${fullNameOf(agent)} belongs to another workspace, so its channel ${channel.name} cannot be followed.`,
+      { hint: `Name a version, such as ${refOf(agent)}.` },
+    );
+  }
+  if (found !== undefined && (await mayHost(deps, caller, found))) return { agent: found, channel };
+  const what = isChannelName(version) ? 'channel' : 'version';
   throw new PlatformError(
     'INVALID_INPUT',
-    `agent_version: ${fullNameOf(agent)} has no version ${version.slice(0, 20)}.`,
+    `agent_version: ${fullNameOf(agent)} has no ${what} ${version.slice(0, 32)}.`,
   );
 }
 

@@ -47,7 +47,8 @@ export const serviceView = z.object({
   deployed_at: time.nullable().describe('The same as `last_deployed_at`.'),
   last_error: z.string().nullable(),
   alert_webhook_url: z.string().nullable(),
-  auto_update: z.boolean().describe('Whether the service follows new versions of its agent.'),
+  auto_update: z.boolean().describe('Whether the service follows new versions of its agent, or its channel.'),
+  channel: z.string().optional().describe('Channel of the agent that it follows. Absent: none.'),
   env_json: variables,
   env: variables.describe('The same as `env_json`.'),
   secret_names: z.array(z.string()).describe('Names of the required secrets: those of the agent and additional ones.'),
@@ -96,9 +97,15 @@ const overlap = z
 /** `null` is equivalent to omitting the member. */
 export const newService = z.object({
   agent_id: z.string().nullish().describe('ID of an agent version.'),
-  agent: z.string().nullish().describe('`org/agent` or `org/agent@v2`, if `agent_id` is not set.'),
+  agent: z
+    .string()
+    .nullish()
+    .describe('`org/agent`, `org/agent@v2`, or `org/agent@prod` to follow a channel, if `agent_id` is not set.'),
   agent_name: z.string().nullish().describe('Name of the agent, if neither `agent_id` nor `agent` is set.'),
-  agent_version: z.string().nullish().describe('`v2` or `latest`. Default: the version in `agent`, else `latest`.'),
+  agent_version: z
+    .string()
+    .nullish()
+    .describe('`v2`, `latest` or a channel. Default: the version in `agent`, else `latest`.'),
   service_name: name.nullish().describe('Name of the service. Default: the name of the agent.'),
   name: name.nullish().describe('The same as `service_name`.'),
   min_instances: instances.nullish().describe('Minimum number of running instances. Default: 1.'),

@@ -33,6 +33,8 @@ export interface Service {
   readonly overlap: boolean;
   /** Whether the service follows new versions of its agent. */
   readonly autoUpdate: boolean;
+  /** Channel of the agent that it follows in place of `latest`. Absent or null: none. */
+  readonly channel?: string | null;
   readonly alertWebhookUrl: string | null;
   readonly maxRestartFailures: number;
 

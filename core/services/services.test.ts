@@ -316,6 +316,31 @@ describe('what other changes do', () => {
     expect(typesOf(await service('GET', id))[0]).toBe('version_updated');
   });
 
+  test('a channel moves the services that follow it, and its canary moves none', async () => {
+    const { send, service, publish, deploy, host, owner } = await serviceWorld();
+    const { id } = await publish();
+    const put = (json: object) => send('PUT', `/agents/${id}/channels/prod`, json);
+    await put({ version: 'v1' });
+    const { service: made } = await deploy({ agent: `${owner.slug}/bot@prod` });
+    expect(made).toMatchObject({ agent_version: 'v1', channel: 'prod', auto_update: true });
+    const latest = (await deploy({ agent_id: id })).service.id;
+    expect((await publish()).upload.services_updated).toBe(1);
+    const shown = async () => (await service('GET', made.id)).service;
+    expect((await shown()).agent_version).toBe('v1');
+    expect((await service('GET', latest)).service.agent_version).toBe('v2');
+    await put({ version: 'v1', canary: { version: 'v2', percent: 100 } });
+    expect((await shown()).agent_version).toBe('v1');
+    await send('POST', `/agents/${id}/channels/prod/promote`, {});
+    expect(await shown()).toMatchObject({ agent_version: 'v2', channel: 'prod' });
+    expect((await host.bootDocument(made.id)).agent).toBe('acme/bot@v2');
+    await service('PATCH', made.id, { auto_update: false });
+    await send('POST', `/agents/${id}/channels/prod/rollback`, {});
+    expect((await shown()).agent_version).toBe('v2');
+    expect(await shown()).not.toHaveProperty('channel');
+    const unknown = await deploy({ agent: `${owner.slug}/bot@nope` });
+    expect(unknown.error.message).toBe('agent_version: acme/bot has no channel nope.');
+  });
+
   test('a version that lacks a secret is skipped, and the timeline says why', async () => {
     const { service, id, publish } = await deployed();
     expect((await publish({ required_secrets: ['NEW_ONE'] })).upload.services_updated).toBe(0);

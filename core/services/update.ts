@@ -84,7 +84,7 @@ export async function updateService(
   // A version published in the meantime may have found that the service does not follow versions.
   const mayLag = body.auto_update === true && followsVersions(after);
   const agent = { workspaceId: after.agentWorkspaceId, name: after.agentName };
-  if (!mayLag || (await currentVersionId(deps, agent)) === after.agentId) return after;
+  if (!mayLag || (await currentVersionId(deps, agent, after.channel)) === after.agentId) return after;
   await moveServicesToCurrentVersion(deps, agent);
   await applyNow(deps, id);
   return findService(deps, caller, id);
@@ -114,6 +114,8 @@ function settingsFrom(deps: CommandDeps, service: Service, body: ServiceChangesB
     command: body.command === undefined ? service.command : body.command,
     args: body.args === undefined ? service.args : (body.args ?? []),
     autoUpdate: body.auto_update ?? service.autoUpdate,
+    // A service that is fixed to its version follows no channel.
+    ...(body.auto_update === false && service.channel != null && { channel: null }),
   };
 }
 
@@ -171,7 +173,7 @@ export async function restartService(deps: CommandDeps, caller: Caller, id: stri
   });
 }
 
-/** Moves a service to the current version of its agent. Throws NOT_FOUND, INVALID_INPUT, FORBIDDEN, MISSING_SECRETS, UNPROCESSABLE. */
+/** Moves a service to the current version of its agent, or that of its channel. Throws NOT_FOUND, INVALID_INPUT, FORBIDDEN, MISSING_SECRETS, UNPROCESSABLE. */
 export async function updateServiceVersion(
   deps: CommandDeps,
   caller: Caller,
@@ -179,7 +181,8 @@ export async function updateServiceVersion(
 ): Promise<{ readonly service: Service; readonly updatedTo: string | undefined }> {
   const before = await findService(deps, caller, id);
   checkHost(deps);
-  const currentId = await currentVersionId(deps, { workspaceId: before.agentWorkspaceId, name: before.agentName });
+  const followed = { workspaceId: before.agentWorkspaceId, name: before.agentName };
+  const currentId = await currentVersionId(deps, followed, before.channel);
   const agent = currentId === undefined ? undefined : await findAnyVersion(deps, currentId);
   const isOpen = agent?.workspaceId === before.workspaceId || agent?.definition.is_public;
   if (agent === undefined || !isOpen) {

@@ -43,6 +43,7 @@ export function viewOf(service: Service): z.output<typeof serviceView> {
     last_error: service.lastError?.message ?? null,
     alert_webhook_url: service.alertWebhookUrl,
     auto_update: service.autoUpdate,
+    ...(service.channel != null && { channel: service.channel }),
     env_json: { ...service.env },
     env: { ...service.env },
     secret_names: requiredNames(service),

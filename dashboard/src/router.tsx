@@ -318,6 +318,12 @@ const clients = createRoute({
   component: lazyRouteComponent(() => import('./pages/settings/clients-page.tsx'), 'ClientsPage'),
 });
 
+const trusts = createRoute({
+  getParentRoute: () => workspace,
+  path: '/settings/trusts',
+  component: lazyRouteComponent(() => import('./pages/settings/trusts-page.tsx'), 'TrustsPage'),
+});
+
 const secrets = createRoute({
   getParentRoute: () => workspace,
   path: '/settings/secrets',
@@ -403,6 +409,7 @@ const tree = root.addChildren([
       members,
       keys,
       clients,
+      trusts,
       secrets,
       providers,
       destinations,

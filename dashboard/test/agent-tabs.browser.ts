@@ -53,6 +53,58 @@ describeSite('parts of an agent', (site) => {
     await page.getByRole('button', { name: 'Delete v3' }).waitFor({ state: 'detached' });
   });
 
+  test('a channel is made, gets a canary, is promoted and rolled back', async () => {
+    const name = `channels-${Date.now()}`;
+    for (const prompt of ['One', 'Two']) await publish(site, name, { prompt });
+    const page = await site.open(`/acme/agents/${name}?tab=versions`);
+    await page.getByText('This agent has no channels.').waitFor();
+    const choose = async (label: string, version: string) => {
+      await page.getByRole('dialog').getByRole('button', { name: label }).click();
+      await page.getByRole('option', { name: version }).click();
+    };
+    const save = () => page.getByRole('dialog').getByRole('button', { name: 'Save' }).click();
+    const table = page.getByRole('grid', { name: 'Channels' });
+
+    await page.getByRole('button', { name: 'New channel' }).click();
+    await page.getByRole('dialog').getByLabel('Name').fill('Prod');
+    await choose('Version', 'v1');
+    await save();
+    await page.getByText('must be 1-32 lower-case letters').waitFor();
+    await page.getByRole('dialog').getByLabel('Name').fill('prod');
+    await save();
+    await page.getByRole('button', { name: 'Change: prod' }).waitFor();
+    await checkAccess(page, () => page.getByRole('button', { name: 'Change: prod' }).waitFor());
+
+    await page.getByRole('button', { name: 'Change: prod' }).click();
+    await choose('Canary', 'v2');
+    await page.getByLabel('Percent of the calls').fill('101');
+    await page.getByText('Enter a number from 0 to 100').waitFor();
+    await page.getByLabel('Percent of the calls').fill('25');
+    await save();
+    await page.getByText('25 % on v2').waitFor();
+
+    await page.getByRole('button', { name: 'Promote: prod' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Promote' }).click();
+    await page.getByRole('button', { name: 'Promote: prod' }).waitFor({ state: 'detached' });
+    const [agent] = await site.client.listAgents({ query: { name } });
+    const params = { id: agent!.id, channel: 'prod' };
+    expect(await site.client.getChannel({ params })).toMatchObject({ version: 'v2', canary: null });
+
+    await page.getByRole('button', { name: 'Roll back: prod' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Roll back' }).click();
+    await page.getByRole('dialog').waitFor({ state: 'detached' });
+    expect(await site.client.getChannel({ params })).toMatchObject({ version: 'v1' });
+
+    await page.getByRole('button', { name: 'History: prod' }).click();
+    await page.getByRole('dialog').getByText('v1, 25 % on v2').first().waitFor();
+    await page.getByRole('dialog').getByRole('button', { name: 'Close' }).click();
+
+    await page.getByRole('button', { name: 'Delete: prod' }).click();
+    await page.getByRole('button', { name: 'Delete channel' }).click();
+    await page.getByText('This agent has no channels.').waitFor();
+    await table.waitFor({ state: 'detached' });
+  });
+
   test('code is read as text, whatever its names and contents are; what is large or no text is downloaded', async () => {
     const name = `hostile-${Date.now()}`;
     const v1 = { 'main.py': 'print(1)\n', 'kept.py': 'same\n' };

@@ -8,7 +8,7 @@ import {
   wakeParts,
 } from '#aws/deps.ts';
 import { operatorTelemetryParts } from '#aws/operator-telemetry.ts';
-import { finishLostRuns, retryDeliveries, watchBudgets } from '#core/api/sweeps.ts';
+import { finishLostRuns, retryDeliveries, takeBackCanaries, watchBudgets } from '#core/api/sweeps.ts';
 import { askForDueRuns } from '#core/execution/durable/ask-for-due-runs.ts';
 import { announceEnds } from '#core/runs/destinations/announce.ts';
 import { sweepQueues } from '#core/runs/queues/sweep.ts';
@@ -37,6 +37,7 @@ export const handler = createClockHandler('sweeper', deps, {
   sendTelemetry,
   announceEnds,
   eraseExpiredSessions,
+  takeBackCanaries,
   watchBudgets,
   resumeRuns: askForDueRuns,
   sweepQueues,

@@ -27,7 +27,7 @@ export const PAGE_GROUPS: readonly PageGroup[] = [
         'durable',
         'skills',
       ],
-      ...['orchestration', 'sdk', 'clients', 'storage', 'memory'],
+      ...['orchestration', 'sdk', 'clients', 'storage', 'memory', 'channels'],
     ],
   },
   {
@@ -60,7 +60,7 @@ export const PAGE_GROUPS: readonly PageGroup[] = [
   },
   {
     label: 'Share and pay',
-    pages: ['workspaces', 'keys', 'grants', 'connections', 'sign-in', 'client-sign-in', 'limits', 'billing'],
+    pages: ['workspaces', 'keys', 'ci', 'grants', 'connections', 'sign-in', 'client-sign-in', 'limits', 'billing'],
   },
   {
     label: 'Operate',

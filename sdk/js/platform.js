@@ -11,7 +11,7 @@ const DEFAULT_TIMEOUT_MS = 300_000;
 const MAX_WATCH_MS = 300_000;
 /** A connection that ends sooner counts as one that failed. */
 const MIN_WATCH_MS = 5_000;
-const REFERENCE = /^([a-z0-9][a-z0-9-]*)\/([a-z0-9][a-z0-9._-]*)(?:@(v\d+|latest))?$/;
+const REFERENCE = /^([a-z0-9][a-z0-9-]*)\/([a-z0-9][a-z0-9._-]*)(?:@([a-z][a-z0-9-]{0,31}))?$/;
 /** Methods whose requests may be sent twice. */
 const REPEATABLE = ['GET', 'HEAD', 'PUT', 'DELETE'];
 

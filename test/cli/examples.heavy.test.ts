@@ -113,6 +113,17 @@ async function connectSome(target: LocalTarget): Promise<void> {
   }
 }
 
+/** Publishes `hello` up to v4, and makes `prod` name v1, with v2 as its canary. */
+async function nameVersions(target: LocalTarget): Promise<void> {
+  const client = clientOf(target);
+  const offered = { runtime: { command: 'node main.js' } };
+  const latest = async () => (await client.listAgents({ query: { name: 'hello' } })).length;
+  while ((await latest()) < 4) await publishCode(client, 'hello', { 'main.js': GREET }, offered);
+  const [{ id } = { id: '' }] = await client.listAgents({ query: { name: 'hello' } });
+  const canary = { version: 'v2', percent: 10 };
+  await client.putChannel({ params: { id, channel: 'prod' }, body: { version: 'v1', canary } });
+}
+
 /** Sends the spans of the workspace to a collector of this machine. */
 async function startTelemetry(target: LocalTarget): Promise<void> {
   const collector = await startReceiver();
@@ -153,6 +164,7 @@ test.each(PLACES)('every example runs $place', async ({ flags, columns }) => {
   for (let version = 1; version <= 2; version++) {
     await publishCode(clientOf(target, stranger.key), 'hello', { 'main.js': GREET }, offered);
   }
+  await nameVersions(target);
   await connectSome(target);
   await startTelemetry(target);
   const { id: workspace_id } = await clientOf(target).getOrg({});
@@ -163,6 +175,7 @@ test.each(PLACES)('every example runs $place', async ({ flags, columns }) => {
   const { session } = await clientOf(target).createSession({ body: { api_key: keys.key } });
   const link = await clientOf(target).createRunShare({ params: { workspace_id, run_id: ended!.id }, body: {} });
   const chatLink = await clientOf(target).createChatLink({ params: { workspace_id }, body: { agent: 'main/reader' } });
+  const trust = await clientOf(target).createTrust({ params: { workspace_id }, body: { repository: 'acme/agents' } });
   const cwd = tempFolder();
   writeFileSync(`${cwd}/promptfooconfig.yaml`, 'tests: [{ vars: { name: Ada } }]');
   // Examples at a Git host would leave this machine.
@@ -178,6 +191,7 @@ test.each(PLACES)('every example runs $place', async ({ flags, columns }) => {
         .replace('RUN_ID', link.run_id)
         .replace('SHARE_ID', link.id)
         .replace('CHAT_LINK_ID', chatLink.id)
+        .replace('TRUST_ID', trust.trust.id)
         .replace('CHECKOUT_ID', checkout.session_id),
     );
     const invited = example.startsWith('invite')

@@ -52,6 +52,7 @@ test('every command ends with 7, and says that nothing was answered', async () =
           PLATFORM_OPERATOR_KEY: 'made-up-'.repeat(4),
           PLATFORM_API_URL: url,
           PLATFORM_API_KEY: 'sk_live_made-up',
+          PLATFORM_ID_TOKEN: 'made-up',
           CI: '1',
         },
       },

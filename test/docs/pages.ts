@@ -179,6 +179,7 @@ export const NOT_RUN: readonly { readonly page: string; readonly begins: string;
     reason: 'needs an AWS account',
   })),
   { page: 'docs/cells.md', begins: 'PLATFORM_DATA=one npm start', reason: 'needs platforms that are stopped' },
+  { page: 'docs/ci.md', begins: 'PLATFORM_API_URL=', reason: 'needs a CI job; test/cli/trusts.test.ts plays one' },
   { page: 'docs/limits.md', begins: 'npm start -- --set-plan', reason: 'needs a platform that is stopped' },
   { page: 'docs/limits.md', begins: 'npm run aws:workspace', reason: 'needs an AWS account' },
   { page: 'docs/limits.md', begins: 'npm start -- --grant-credits', reason: 'needs a platform that is stopped' },

@@ -12,10 +12,10 @@ test('a superseded version answers for 60 days, then its address is gone', async
   const deps = memoryDeps();
   const app = createWebApp(deps, routes, allHandlers(deps));
   const { key } = await addUser(deps, 'ann');
-  const send = async (path: string, body: unknown) => {
+  const send = async (path: string, body: unknown, method = 'POST') => {
     const response = await app(
       new Request(`http://platform.test${path}`, {
-        method: 'POST',
+        method,
         headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
         body: JSON.stringify(body),
       }),
@@ -25,8 +25,9 @@ test('a superseded version answers for 60 days, then its address is gone', async
   };
   const publish = () => send('/agents', { name: 'aging', type: 'prompt', description: 'x', prompt: 'x' });
   const call = (version: string) => send(`/ann/aging/${version}/run`, {});
+  const { agent } = (await publish()).body;
   await publish();
-  await publish();
+  expect((await send(`/agents/${agent.id}/channels/prod`, { version: 'v1' }, 'PUT')).status).toBe(200);
 
   await deps.clock.advance(60 * DAY - 1000);
   // No model runs here, so reaching the version is enough.
@@ -42,4 +43,8 @@ test('a superseded version answers for 60 days, then its address is gone', async
     message: expect.stringMatching(/^ann\/aging v1 was retired on .*Z; call \/ann\/aging\/v2\/run\.$/),
   });
   for (const version of ['v2', 'latest']) expect((await call(version)).body.error.code).not.toBe('NOT_FOUND');
+  // A channel keeps the version that it names.
+  const kept = await call('prod');
+  expect(kept.body.error.code).not.toBe('NOT_FOUND');
+  expect(kept.headers.get('sunset')).toBeNull();
 });

@@ -6,6 +6,7 @@ import { createLlm } from '#adapters/llm/create-llm.ts';
 import { createMcpEndpoint } from '#adapters/mcp/endpoint.ts';
 import { createMcpToolServers } from '#adapters/mcp/tool-servers.ts';
 import { createToolSignIn } from '#adapters/mcp/tool-sign-in.ts';
+import { JoseIdTokens } from '#adapters/oidc/id-tokens.ts';
 import { agentListeners } from '#core/api/listeners.ts';
 import { type Config, parseConfig } from '#core/base/config.ts';
 import { questionListener } from '#core/collaboration/questions.ts';
@@ -88,6 +89,7 @@ export function memoryDeps(settings: Partial<Config> = {}, clock = new ManualClo
     toolServers: createMcpToolServers({ outbound, clock }),
     mcp: createMcpEndpoint({ log }),
     toolSignIn: createToolSignIn({ outbound }),
+    idTokens: new JoseIdTokens({ outbound, clock }),
     ownServices: { find: async () => ({ problem: 'there are no services in this test' }) },
     gatewayUrl: 'http://127.0.0.1:4280',
     mail: noMail,

@@ -158,6 +158,22 @@ test('every route for agents asks foreign ones for a grant, or opens nothing of 
   expect(ofRuns.sort()).toEqual(['getRun', 'listRunEvents']);
 });
 
+test('what a key with the scope "publish" may use', () => {
+  const open = rows.filter(({ forPublishing }) => forPublishing).map(({ operationId }) => operationId);
+  expect(open).toEqual([
+    'listAgents',
+    'createAgent',
+    'previewAgent',
+    'validateAgent',
+    'getAgent',
+    'uploadBundle',
+    'getAgentTree',
+    'createUpload',
+  ]);
+  const needing = rows.filter((row) => row.auth === 'key' && keyScopeOf(row) === 'publish');
+  expect(needing.map(({ operationId }) => operationId)).toEqual(['createAgent', 'uploadBundle']);
+});
+
 test('what a key with the scope "read" or "run" may send, beside GET', () => {
   const sending = (scope: string) =>
     rows

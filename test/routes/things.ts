@@ -82,6 +82,18 @@ const MAKERS: Record<string, Maker> = {
     const body = { name: `a-${unique()}`, type: 'prompt', description: mark, prompt: mark };
     return (await client.createAgent({ body })).agent.id;
   },
+  async channel(target, { user, mark }, row, { id }) {
+    const client = clientOf(target, user.key);
+    const { name } = await client.getAgent({ params: { id: id! } });
+    const { agent } = await client.createAgent({
+      body: { name, type: 'prompt', description: mark, prompt: `${mark} again` },
+    });
+    const params = { id: id!, channel: 'prod' };
+    await client.putChannel({ params, body: { version: agent.version, why: mark } });
+    const canary = row.operationId === 'promoteCanary' ? { version: agent.version, percent: 5 } : null;
+    await client.putChannel({ params, body: { version: 'v1', canary } });
+    return params.channel;
+  },
   async key_id(target, { user }, _, { id }) {
     const client = clientOf(target, user.key);
     await client.createServiceKey({ params: { id: id! } });
@@ -120,7 +132,9 @@ const MAKERS: Record<string, Maker> = {
   },
   async score(target, { user, runId: run_id }) {
     const params = { workspace_id: user.workspaceId, run_id };
-    return (await clientOf(target, user.key).scoreRun({ params, body: { name: 'helpful', value: 1 } })).name;
+    // Tests of the row run at the same time, and each deletes its own.
+    const name = `s${unique()}`;
+    return (await clientOf(target, user.key).scoreRun({ params, body: { name, value: 1 } })).name;
   },
   async chat_link_id(target, { user }) {
     return (await newChatLink(target, user)).id;
@@ -190,6 +204,13 @@ const MAKERS: Record<string, Maker> = {
     const grant = { server: 'https://mcp.example.com', metadata: null, client: { client_id: mark }, resource: null };
     await putConnection(target.deps, place, { tokens: { accessToken: mark }, issuer: grant.server, grant });
     return name;
+  },
+  async trust_id(target, { user, mark }) {
+    const params = { workspace_id: user.workspaceId };
+    const client = clientOf(target, user.key);
+    const body = { repository: 'acme/agents', workflow: mark };
+    const { id } = (await client.createTrust({ params, body })).trust;
+    return id;
   },
   async provider(target, { user, mark }) {
     const provider = unique();

@@ -2,6 +2,7 @@ import { GetSecretValueCommand, type SecretsManagerClient } from '@aws-sdk/clien
 import { createMcpEndpoint } from '#adapters/mcp/endpoint.ts';
 import { createMcpToolServers } from '#adapters/mcp/tool-servers.ts';
 import { createToolSignIn } from '#adapters/mcp/tool-sign-in.ts';
+import { JoseIdTokens } from '#adapters/oidc/id-tokens.ts';
 import { SecretsManagerVault } from '#aws/secrets/secrets-manager-vault.ts';
 import { parseConfig } from '#core/base/config.ts';
 import type { PlanName, Plans } from '#core/base/plans.ts';
@@ -135,6 +136,7 @@ export function createWorld({ plan, plans = (same) => same, modelMs, seed = 1, .
     toolServers: createMcpToolServers({ outbound, clock }),
     mcp: createMcpEndpoint({ log }),
     toolSignIn: createToolSignIn({ outbound }),
+    idTokens: new JoseIdTokens({ outbound, clock }),
     ownServices: { find: async () => ({ problem: 'there are no services in this test' }) },
     gatewayUrl: '',
     mail: noMail,

@@ -123,6 +123,7 @@ export class World {
       exchanges: { exchange: absent('page') },
       toolServers: { open: absent('tool server') },
       mcp: { answer: absent('client of MCP') },
+      idTokens: { verify: absent('issuer') },
       toolSignIn: {
         begin: absent('provider'),
         finish: absent('provider'),

@@ -677,6 +677,7 @@ describe('functions', () => {
         'dynamodb:PutItem',
         'dynamodb:UpdateItem',
         'dynamodb:DeleteItem',
+        'dynamodb:ConditionCheckItem',
         'dynamodb:Query',
       ],
       [`${TABLES}runs/index/gsi1`]: ['dynamodb:Query'],

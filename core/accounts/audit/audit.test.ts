@@ -31,6 +31,8 @@ test('changes without the key of a user', () => {
     'getClientToken',
     'revokeClientToken',
     // The handler writes the entry.
+    'exchangeTrustToken',
+    // The handler writes the entry.
     'joinByInvite',
     // Called by a payment provider; the purchase has an entry.
     'receivePaymentEvent',

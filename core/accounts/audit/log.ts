@@ -1,4 +1,4 @@
-import type { Caller } from '#core/base/caller.ts';
+import type { Caller, TrustCaller } from '#core/base/caller.ts';
 import { type ErrorCode, httpStatusOf, isPlatformError, PlatformError } from '#core/base/errors.ts';
 import { readCursor, writeCursor } from '#core/http/cursor.ts';
 import type { Audit } from '#core/http/route.ts';
@@ -20,9 +20,11 @@ export interface AuditEntry {
   readonly id: string;
   /** ISO 8601. */
   readonly createdAt: string;
-  /** Id of the user. Null: the operator. {@link LINK}: a person with a link. */
+  /** Id of the user. Null: the operator. {@link LINK}: a person with a link. With {@link trustUserId}: a trust. */
   readonly userId: string | null;
   readonly keyId: string | null;
+  /** The job that made the change by a trust. */
+  readonly trust: TrustCaller | null;
   readonly operation: string;
   readonly target: Target;
   /** Address of the client, if the host knew it. */
@@ -53,7 +55,7 @@ interface Subject {
   readonly operation: string;
   /** Audit rules of the row. @default - only the path's parameters are recorded */
   readonly audit?: Audit;
-  readonly by?: Pick<Caller, 'userId'> & Partial<Pick<Caller, 'keyId'>>;
+  readonly by?: Pick<Caller, 'userId'> & Partial<Pick<Caller, 'keyId' | 'trust'>>;
 }
 
 const partitionOf = (workspaceId: string): string => `WS#${workspaceId}#AUDIT`;
@@ -69,6 +71,7 @@ function newItem(
     sk: `${isoTime(now)}#${change.requestUuid}`,
     user_id: by?.userId,
     key_id: by?.keyId,
+    ...(by?.trust && { trust: { ...by.trust, claims: { ...by.trust.claims } } }),
     operation,
     target: targetOf(audit, change),
     address: change.address,
@@ -83,6 +86,17 @@ export const entryOperation = (
   subject: Subject,
   change: Change,
 ): TransactOperation => ({ op: 'put', item: { ...newItem(deps, subject, change), outcome: 'done' } });
+
+/** Returns the write of an entry about an attempt that was refused before it had an author. */
+export const refusedEntry = (
+  deps: Pick<Deps, 'clock' | 'config'>,
+  subject: Subject,
+  change: Change,
+  errorCode: ErrorCode,
+): TransactOperation => ({
+  op: 'put',
+  item: { ...newItem(deps, subject, change), outcome: 'refused', error_code: errorCode },
+});
 
 /** Makes a change and records it. Throws errors of `make`, and errors of the table from before the change. */
 export async function audited<Answer extends { readonly body?: unknown }>(
@@ -184,6 +198,7 @@ const entryFrom = (item: Item): AuditEntry => {
     createdAt,
     userId: (item.user_id as string | undefined) ?? null,
     keyId: (item.key_id as string | undefined) ?? null,
+    trust: (item.trust as TrustCaller | undefined) ?? null,
     operation: item.operation as string,
     target: item.target as Target,
     address: (item.address as string | undefined) ?? null,

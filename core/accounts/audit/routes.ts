@@ -28,11 +28,19 @@ export const auditRoutes = defineRoutes([
           z.object({
             id: z.uuid(),
             created_at: z.iso.datetime(),
-            actor: z.enum(['user', 'link', 'operator']),
+            actor: z.enum(['user', 'link', 'operator', 'trust']),
             user: z
               .object({ id: z.string(), name: z.string().nullable(), email: z.string().nullable() })
               .nullable()
-              .describe('The user who made the change. null: the operator, or somebody with a link.'),
+              .describe('The user who made the change. null: the operator, somebody with a link, or a trust.'),
+            trust: z
+              .object({
+                id: z.string(),
+                issuer: z.string(),
+                claims: z.record(z.string(), z.string()).describe('Its subject, repository, branch, run and the like.'),
+              })
+              .nullable()
+              .describe('The job that made the change by a trust, and what its token says of it. null: no job.'),
             key_id: z.string().nullable().describe('The API key of the request, or of its session.'),
             operation: z.string().describe('`operationId` of the request.'),
             target: z.record(z.string(), z.unknown()).describe('What was changed: ids and names, never contents.'),

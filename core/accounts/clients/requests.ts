@@ -63,7 +63,7 @@ export async function takeRequest(deps: Pick<Deps, 'counters'>, name: string): P
 /** Returns the scopes that a caller may give to a client: those of its own key, up to the one that is asked for. */
 export function scopesFor({ limits }: Caller, asked: ClientScope): ClientScope[] {
   const upTo = (scope: string) => (CLIENT_SCOPES as readonly string[]).indexOf(scope);
-  const own = limits?.scope === 'approve' ? 0 : upTo(limits?.scope ?? 'manage');
+  const own = limits?.scope === 'approve' ? 0 : limits?.scope === 'publish' ? -1 : upTo(limits?.scope ?? 'manage');
   return CLIENT_SCOPES.slice(0, Math.min(own, upTo(asked)) + 1);
 }
 

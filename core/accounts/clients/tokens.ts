@@ -42,7 +42,7 @@ export interface Issued {
 
 type Grant = Pick<ConnectedClient, 'id' | 'userId' | 'clientId' | 'clientName' | 'workspaceId' | 'scope' | 'resource'>;
 
-/** Returns new tokens for a connection, and the writes that make them valid, without that of the connection. */
+/** Returns new tokens for a connection, and the writes that make them valid. The caller adds the write of the connection. */
 async function newTokens(deps: TokenDeps, grant: Grant, scope = grant.scope) {
   const personalWorkspace = await findPersonalWorkspace(deps, grant.userId);
   const { token: accessToken, operation } = newClientToken(

@@ -1,4 +1,4 @@
-import type { Caller, KeyLimits } from '#core/base/caller.ts';
+import type { Caller, KeyLimits, KeyScope } from '#core/base/caller.ts';
 import { PlatformError } from '#core/base/errors.ts';
 import { type KeyNeeds, keyScopeOf } from '#core/http/route.ts';
 
@@ -14,7 +14,7 @@ export const isLackOfScope = (error: Error): boolean => scopeErrors.has(error);
 export function checkKeyLimits(limits: KeyLimits, row: KeyNeeds, wantedWorkspace: string | undefined): void {
   const { scope = 'manage', workspaceId } = limits;
   const needed = keyScopeOf(row);
-  if (needed !== 'read' && scope !== needed && scope !== 'manage') {
+  if (!isEnough(scope, row)) {
     const message = `This API key has the scope "${scope}", but this request needs "${needed}".`;
     const error = new PlatformError('FORBIDDEN', message);
     scopeErrors.add(error);
@@ -30,6 +30,21 @@ export function checkKeyLimits(limits: KeyLimits, row: KeyNeeds, wantedWorkspace
   if (wantedWorkspace !== undefined && wantedWorkspace !== workspaceId) {
     throw new PlatformError('FORBIDDEN', `This API key is limited to the workspace with the id "${workspaceId}".`);
   }
+}
+
+/** Whether a key with the scope may use a row. The scope `publish` does not include `read`: it sees agents only. */
+function isEnough(scope: KeyScope, row: KeyNeeds): boolean {
+  if (scope === 'publish') return row.forPublishing === true;
+  const needed = keyScopeOf(row);
+  return needed === 'read' || scope === needed || scope === 'manage';
+}
+
+/** Throws FORBIDDEN if the key of the caller may not publish an agent of this name. */
+export function checkMayPublish({ limits }: Pick<Caller, 'limits'>, name: string): void {
+  if (limits?.agents === undefined || limits.agents.includes(name)) return;
+  throw new PlatformError('FORBIDDEN', `This API key may not publish an agent called "${name}".`, {
+    hint: 'Its trust lists the agents that it may publish (docs/ci.md).',
+  });
 }
 
 /**

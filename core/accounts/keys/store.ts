@@ -1,4 +1,4 @@
-import type { KeyLimits, KeyScope } from '#core/base/caller.ts';
+import type { KeyLimits, KeyScope, TrustCaller } from '#core/base/caller.ts';
 import { PlatformError } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
 import type { Workspace } from '#core/base/workspace.ts';
@@ -30,6 +30,8 @@ export interface ApiKey {
   readonly isOfSignIn: boolean;
   /** Present for the access token of a connected client, which {@link findKey} never returns. */
   readonly client?: TokenClient;
+  /** Present for a key of a trust, which {@link findKey} never returns: no user can sign in with it. */
+  readonly trust?: TrustCaller;
 }
 
 /** What binds an access token (`docs/interface/client-sign-in.md`). The token is not listed under its user. */
@@ -74,19 +76,20 @@ function newFrom(item: Item): ApiKey {
     ...(item.connection_id !== undefined && {
       client: { connectionId: item.connection_id as string, resource: item.resource as string },
     }),
+    ...(item.trust !== undefined && { trust: item.trust as unknown as TrustCaller }),
   };
 }
 
-function limitsFrom({ scope, workspace_id, expires_at }: Item): Pick<ApiKey, 'limits'> {
+function limitsFrom({ scope, workspace_id, expires_at, agents }: Item): Pick<ApiKey, 'limits'> {
   if (scope === undefined && workspace_id === undefined && expires_at === undefined) return {};
   const limits = { scope: scope as KeyScope, workspaceId: workspace_id as string, expiresAt: expires_at as string };
-  return { limits };
+  return { limits: { ...limits, ...(agents !== undefined && { agents: agents as string[] }) } };
 }
 
-/** Finds a user's key; `undefined` for an access token, which can neither sign in nor create keys. */
+/** Finds a user's key; `undefined` for an access token and a key of a trust, which can neither sign in nor create keys. */
 export async function findKey(deps: Pick<Deps, 'main'>, hash: string): Promise<ApiKey | undefined> {
   const key = await findKeyOrToken(deps, hash);
-  return key?.client ? undefined : key;
+  return key?.client || key?.trust ? undefined : key;
 }
 
 export async function findKeyOrToken({ main }: Pick<Deps, 'main'>, hash: string): Promise<ApiKey | undefined> {
@@ -223,6 +226,39 @@ export function newClientToken(
   };
   return { token, operation: { op: 'put', item, condition: absent() } };
 }
+
+/**
+ * Creates a key of a trust, and the write that makes it valid. It is listed under no user, and ends with its trust.
+ */
+export function newTrustKey(
+  { clock, ids }: Pick<Deps, 'clock' | 'ids'>,
+  { trust, workspace, agents }: { trust: TrustCaller; workspace: Workspace; agents: readonly string[] | undefined },
+  expires: number,
+): { readonly key: string; readonly record: ApiKey; readonly operation: TransactOperation } {
+  const key = newKey(ids);
+  const hash = hashKey(key);
+  const item: Item = {
+    ...keyItemKey(hash),
+    id: ids.uuid(),
+    user_id: trustUserId(trust.id),
+    workspace: workspaceMembers(workspace),
+    name: `trust ${trust.id}`,
+    prefix: prefixOf(key),
+    created_at: isoTime(clock.now()),
+    hash,
+    scope: 'publish',
+    workspace_id: workspace.id,
+    expires_at: isoTime(expires),
+    trust: { ...trust, claims: { ...trust.claims } },
+    ...(agents !== undefined && { agents: [...agents] }),
+    ttl: epochSeconds(expires),
+  };
+  return { key, record: fromItem(item), operation: { op: 'put', item, condition: absent() } };
+}
+
+/** Returns what stands in place of a user's id for a trust; `''`: for none. */
+export const trustUserId = (trustId: string): string => `${TRUST_USER}${trustId}`;
+export const TRUST_USER = 'trust:';
 
 /** Revokes a key: once this returns, the key is invalid. Returns false if the user has no such key. */
 export async function revokeKey({ main }: Pick<Deps, 'main'>, userId: string, keyId: string): Promise<boolean> {

@@ -10,6 +10,7 @@ export const uploadRoutes = defineRoutes([
     fn: 'uploads',
     auth: 'key',
     agents: true,
+    forPublishing: true,
     request: {
       body: z.object({
         purpose: z

@@ -4,7 +4,7 @@ import { engineTraits } from '#core/manifest/engines.ts';
 import { fullNameOf } from '#core/manifest/references.ts';
 import type { Deps } from '#core/ports/deps.ts';
 
-/** Every request reads the definitions of so many agents. */
+/** Maximum number of agents in the catalog: a request reads the definition of each. */
 const MAX_AGENTS = 200;
 
 interface Link {

@@ -1,5 +1,6 @@
 import { publicView } from '#core/agents/views.ts';
 import { PlatformError } from '#core/base/errors.ts';
+import { isChannelName } from '#core/manifest/channel-name.ts';
 import { engineTraits } from '#core/manifest/engines.ts';
 import { fileRulesOf } from '#core/manifest/file-rules.ts';
 import { fullNameOf, refOf, versionName } from '#core/manifest/references.ts';
@@ -23,7 +24,7 @@ data: {"data":{},"metadata":{"request_id":"req_00000000000000000000000000000001"
 interface Place {
   /** Public address of the API without a trailing slash; undefined if the host knows none. */
   readonly url: string | undefined;
-  /** The version in the paths of the document: `v3` or `latest`. */
+  /** The version in the paths of the document: `v3`, `latest` or a channel. */
   readonly version: string;
   /** Epoch milliseconds. */
   readonly now: number;
@@ -33,7 +34,9 @@ interface Place {
  * Returns the OpenAPI 3.1 document of one agent: its endpoints, and the operations that follow a run that nobody waits
  * for. Throws UNPROCESSABLE for an agent that is not called, NOT_FOUND for a retired version.
  */
-export function agentDocument(agent: AgentVersion, { url, version, now }: Place): JsonObject {
+export function agentDocument(published: AgentVersion, { url, version, now }: Place): JsonObject {
+  // The version of a channel answers as long as the channel names it.
+  const agent = isChannelName(version) ? { ...published, supersededAt: undefined } : published;
   checkIsCalled(agent, now);
   const { operations, components } = fragments();
   const { definition } = agent;

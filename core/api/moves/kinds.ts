@@ -152,6 +152,7 @@ const RUNS: readonly Row[] = [
   ['WS#<ws>#AUTHOR_USAGE', '*', 'copy'],
   ['WS#<ws>#AUTHOR_LOG#*', '*', 'copy'],
   ['WS#<ws>#FAILED_LOG#*', '*', 'copy'],
+  ['WS#<ws>#CHANNEL#*', '*', 'copy'],
   ['WS#<ws>#SERVICE_USAGE', '*', 'copy'],
   ['WS#<ws>#TENANT#*', '*', 'copy'],
   ['WS#<ws>#TENANTS', '*', 'copy'],
@@ -179,6 +180,8 @@ const COUNTERS: readonly Row[] = [
   ['CLITOKEN#*', '*', 'drop', ofPlatform(SIGN_IN)],
   ['CONNECTSTATE#*', '*', 'drop', ofPlatform('A sign-in at a provider ends within ten minutes.')],
   ['OIDC#*', '*', 'drop', ofPlatform(SIGN_IN)],
+  ['TRUSTTOKEN#*', 'META', 'drop', ofPlatform('A used token of a job is refused by each cell until it expires.')],
+  ['TRUSTREFUSALS#<ws>', '*', 'drop', dropped(LIMITS)],
   ['CLIENTREQUEST#*', '*', 'drop', ofPlatform(SIGN_IN)],
 ];
 

@@ -20,6 +20,7 @@ const ATTRIBUTES = {
   llmProvider: 'llm_provider',
   enabled: 'enabled',
   autoUpdate: 'auto_update',
+  channel: 'channel',
   overlap: 'overlap',
   webhookSecretHash: 'webhook_secret_hash',
   webhookSecretPreview: 'webhook_secret_preview',

@@ -24,6 +24,8 @@ export interface Schedule {
   readonly enabled: boolean;
   /** Whether the schedule follows new versions of its agent. */
   readonly autoUpdate: boolean;
+  /** Channel of the agent that it follows in place of `latest`. Absent or null: none. */
+  readonly channel?: string | null;
   /** Whether a run may start while another one is open. */
   readonly overlap: 'allow' | 'skip';
   /** SHA-256, hexadecimal; null for crons. */

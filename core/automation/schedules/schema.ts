@@ -28,7 +28,8 @@ export const scheduleView = z.object({
   llm_provider: providerShape.nullable(),
   provider: providerShape.nullable().describe('The same as `llm_provider`.'),
   enabled: z.boolean(),
-  auto_update: z.boolean().describe('Whether the schedule follows new versions of its agent.'),
+  auto_update: z.boolean().describe('Whether the schedule follows new versions of its agent, or its channel.'),
+  channel: z.string().optional().describe('Channel of the agent that it follows. Absent: none.'),
   pin_version: z.boolean().describe('The opposite of `auto_update`.'),
   overlap: z.enum(['allow', 'skip']),
   webhook_secret_preview: z.string().optional(),
@@ -117,9 +118,14 @@ export const newSchedule = z.object({
   agent: z
     .string()
     .nullish()
-    .describe('`org/agent`, `org/agent@v2` to pin a version, or `org/agent@dev` for your personal version.'),
+    .describe(
+      '`org/agent`, `org/agent@v2` to pin a version, `org/agent@prod` to follow a channel, or `org/agent@dev` for your personal version.',
+    ),
   agent_name: z.string().nullish().describe('Name of the agent, if `agent_id` is not set.'),
-  agent_version: z.string().nullish().describe('Version of `agent_name`: `v2`, `latest` or `dev`. Default: `latest`.'),
+  agent_version: z
+    .string()
+    .nullish()
+    .describe('Version of `agent_name`: `v2`, `latest`, a channel, or `dev`. Default: `latest`.'),
   schedule_type: scheduleType
     .nullish()
     .describe('What starts its runs: a cron expression (`cron`) or a webhook. Default: `cron`.'),
@@ -135,7 +141,7 @@ export const scheduleChanges = z.object({
     .string()
     .nullish()
     .describe(
-      '`v2`, `latest`, or `dev` for the personal version of the caller. A number or `dev` turns `auto_update` off.',
+      '`v2`, `latest`, a channel to follow, or `dev` for the personal version of the caller. A number or `dev` turns `auto_update` off.',
     ),
 });
 export type ScheduleChangesBody = z.output<typeof scheduleChanges>;

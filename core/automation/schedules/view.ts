@@ -50,6 +50,7 @@ export function viewOf(
     enabled,
     auto_update: schedule.autoUpdate,
     pin_version: !schedule.autoUpdate,
+    ...(schedule.channel != null && { channel: schedule.channel }),
     overlap: schedule.overlap,
     ...(webhookSecretPreview !== null && { webhook_secret_preview: webhookSecretPreview }),
     ...(secret !== undefined && { webhook_url: webhookUrl({ config }, schedule.id, secret) }),

@@ -8,7 +8,8 @@ import { absent, anyOf, type Item, type Key, lessThan, MAX_TRANSACTION_OPERATION
 import { encodeChanges, encodeItem } from '#core/ports/table-rules.ts';
 import { listItems } from '#core/runs/agent-logs/ended-runs.ts';
 import { type EndedRun, endedRunFrom } from '#core/runs/usage/ended-run.ts';
-import { joinSums, type SumChange, sumName, sumShardOf, type UsageOfRun, usageOf } from '#core/runs/usage/rollup.ts';
+import { joinSums, sumName, sumShardOf, type UsageOfRun, usageOf } from '#core/runs/usage/rollup.ts';
+import type { SumChange } from '#core/runs/usage/sum-change.ts';
 import { releaseSummed } from '../budgets/under-way.ts';
 
 /*

@@ -165,6 +165,7 @@ export function recordOf(call: PreparedCall): NewRun {
   return newRunOf(call.agent, {
     id: call.runId,
     endpoint: call.endpoint,
+    ...(call.channel && { channel: call.channel }),
     triggerSource: call.triggerSource,
     startedAt: call.receivedAt,
     deadline: call.deadline,

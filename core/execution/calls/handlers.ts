@@ -3,6 +3,7 @@ import { PlatformError } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
 import { lazy } from '#core/base/lazy.ts';
 import type { Handlers, Incoming } from '#core/http/route.ts';
+import { writtenVersion } from '#core/manifest/references.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import type { BranchRequest } from '../durable/branch.ts';
 import type { sessionMessageRoutes } from '../sessions/messages/routes.ts';
@@ -60,7 +61,7 @@ export const callHandlers = (deps: Deps): Handlers<CallRoutes> => ({
       runId,
       receivedAt,
       input: body.input as { [member: string]: Json } | undefined,
-      agentVersion: body.agent_version?.replace(/^(?=\d)/, 'v'),
+      agentVersion: body.agent_version && writtenVersion(body.agent_version),
       branch: branchOf(body),
     });
     finishInBackground(deps, started);

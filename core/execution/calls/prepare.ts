@@ -1,3 +1,4 @@
+import type { CalledChannel } from '#core/agents/channels/channel.ts';
 import { listServed } from '#core/agents/service-endpoints.ts';
 import type { ForeignAgent } from '#core/base/caller.ts';
 import { PlatformError } from '#core/base/errors.ts';
@@ -44,6 +45,8 @@ export interface SaidBefore {
 /** A call of a version that the caller may call (see `target.ts`). */
 export interface Call {
   readonly agent: AgentVersion;
+  /** The channel that led to this version. @default - the call named the version, or `latest` */
+  readonly channel?: CalledChannel | undefined;
   readonly endpoint: string;
   readonly input: CallInput;
   /** Workspace that owns the run, provides its secrets and pays for it. */

@@ -1,5 +1,6 @@
 import { type AgentCaller, callingUser } from '#core/base/caller.ts';
 import { PlatformError } from '#core/base/errors.ts';
+import { lazy } from '#core/base/lazy.ts';
 import { MAX_DELAY_SECONDS } from '#core/base/time-limits.ts';
 import type { Incoming } from '#core/http/route.ts';
 import { refOf } from '#core/manifest/references.ts';
@@ -10,11 +11,13 @@ import type { Deps } from '#core/ports/deps.ts';
 import { RunStore } from '#core/runs/store.ts';
 import { readCallInput } from '../input/read-input.ts';
 import { topOfChain } from '../sub-calls/lineage.ts';
-import { checkSubCall } from '../sub-calls/sub-call.ts';
 import { callerTrace } from './caller-trace.ts';
 import { type Call, givesFilesToModel } from './prepare.ts';
 import type { callRoutes } from './routes.ts';
 import { checkDeprecation, findTarget } from './target.ts';
+
+// Loaded lazily: most callers are no agents, and smaller functions start faster.
+const subCalls = lazy(() => import('../sub-calls/sub-call.ts'));
 
 export type CallRoute = Extract<(typeof callRoutes)[number], { operationId: 'callAgent' }>;
 export type CallRequest = Incoming<CallRoute>;
@@ -25,14 +28,16 @@ export type CallRequest = Incoming<CallRoute>;
  */
 export async function readCall(deps: Deps, incoming: CallRequest): Promise<Call> {
   const { params, headers, caller, request, responseHeaders } = incoming;
-  const { agent, workspace } = await findTarget(deps, params, caller, request.headers.has('x-workspace-id'));
+  const sticking = { tenant: headers['x-platform-tenant'], session: headers['x-platform-session'] };
+  const isNamed = request.headers.has('x-workspace-id');
+  const { agent, channel, workspace } = await findTarget(deps, params, caller, isNamed, sticking);
   const later = await runAtOf(incoming, agent);
   const isTop = caller.agent === undefined || later.runAt !== undefined;
   const lineage =
     caller.agent && !isTop
-      ? await checkSubCall(deps, caller.agent, request.headers, { version: params.version, agent })
+      ? await (await subCalls()).checkSubCall(deps, caller.agent, request.headers, { version: params.version, agent })
       : topOfChain(agent, headers['x-platform-max-hops']);
-  Object.assign(responseHeaders, await checkDeprecation(deps, agent, params.endpoint));
+  Object.assign(responseHeaders, await checkDeprecation(deps, { agent, channel }, params.endpoint));
   const given = await readCallInput(deps, caller.workspace.id, request);
   // Loaded lazily: few prompts have files.
   const input = givesFilesToModel(agent, given) ? (await import('../input/prompt-input.ts')).forPrompt(given) : given;
@@ -40,6 +45,7 @@ export async function readCall(deps: Deps, incoming: CallRequest): Promise<Call>
   const tenantId = caller.agent && isTop ? await tenantOf(deps, caller.agent) : headers['x-platform-tenant'];
   return {
     agent,
+    channel,
     endpoint: params.endpoint,
     input,
     workspace,

@@ -1,13 +1,13 @@
 import { chargeIfRejected } from '#core/accounts/limits/cpu-budget.ts';
 import { devUserOf, findDev } from '#core/agents/dev/slots.ts';
-import { AgentStore, findAnyVersion } from '#core/agents/store.ts';
+import { AgentStore, findAnyVersion, type Resolved } from '#core/agents/store.ts';
 import { type Caller, callingUser } from '#core/base/caller.ts';
 import { PlatformError } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
 import { lazy } from '#core/base/lazy.ts';
 import { isInstallation } from '#core/base/run-kinds.ts';
-import { DEV, parseVersion, refOf } from '#core/manifest/references.ts';
-import type { AgentVersion } from '#core/manifest/version.ts';
+import { isChannelName } from '#core/manifest/channel-name.ts';
+import { DEV, refOf } from '#core/manifest/references.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import type { Run } from '#core/runs/run.ts';
 import { RunStore } from '#core/runs/store.ts';
@@ -31,7 +31,7 @@ interface Replay {
   readonly receivedAt: number;
   /** Replaces the recorded input. */
   readonly input?: { readonly [member: string]: Json } | undefined;
-  /** Replaces the original run's version: `v3` or `latest`. */
+  /** Replaces the original run's version: `v3`, `latest` or a channel. */
   readonly agentVersion?: string | undefined;
   /** Begins again from a turn. @default - from the beginning */
   readonly branch?: BranchRequest | undefined;
@@ -50,13 +50,16 @@ export async function startReplay(deps: Deps, replay: Replay): Promise<{ origina
   const run = await runs.findByName(name);
   if (isInstallation(run)) throw cannotRepeat(run, 'it was an installation; upload the bundle again instead');
   const hasOwnInput = replay.input !== undefined || replay.branch !== undefined;
-  const [agent, body] = await Promise.all([
+  const [{ agent, channel } = {}, body] = await Promise.all([
     versionOf(deps, caller, run, replay.agentVersion),
     hasOwnInput ? undefined : runs.body(run.id),
   ]);
   if (agent === undefined) {
     const wanted = replay.agentVersion;
-    const lacks = wanted === undefined ? `${run.agentVersion} was deleted` : `has no version ${wanted} that can run`;
+    const lacks =
+      wanted === undefined
+        ? `${run.agentVersion} was deleted`
+        : `has no ${isChannelName(wanted) ? 'channel' : 'version'} ${wanted} that can run`;
     throw cannotRepeat(run, `${run.agentOrg}/${run.agentName} ${lacks}`);
   }
   const { beginJournal, ...begins } =
@@ -66,6 +69,7 @@ export async function startReplay(deps: Deps, replay: Replay): Promise<{ origina
   await actingWorkspace(deps, caller, agent, true);
   const call: Call = {
     agent,
+    channel,
     endpoint: run.endpoint,
     ...begins,
     workspace: caller.workspace,
@@ -120,15 +124,15 @@ async function versionOf(
   caller: Caller,
   run: Run,
   wanted: string | undefined,
-): Promise<AgentVersion | undefined> {
+): Promise<Partial<Resolved> | undefined> {
   const place = { workspaceId: run.agentWorkspaceId, name: run.agentName };
   if (wanted !== undefined) {
-    const number = parseVersion(wanted);
-    return number === undefined ? undefined : new AgentStore(deps, place.workspaceId).findVersion(place.name, number);
+    const sticking = { tenant: run.tenantId ?? undefined, session: run.sessionId ?? undefined, key: caller.keyId };
+    return new AgentStore(deps, place.workspaceId).resolve(place.name, wanted, sticking);
   }
-  if (run.agentVersion !== DEV) return findAnyVersion(deps, run.agentId);
+  if (run.agentVersion !== DEV) return { agent: await findAnyVersion(deps, run.agentId) };
   const userId = devUserOf(caller);
-  return userId === undefined ? undefined : findDev(deps, { ...place, userId });
+  return { agent: userId === undefined ? undefined : await findDev(deps, { ...place, userId }) };
 }
 
 /** Whether the input lists uploaded files, either with paths as for programs and loops, or as for prompts. */

@@ -5,6 +5,7 @@ import { flag } from '#core/http/flag.ts';
 import { requestTime } from '#core/http/request-time.ts';
 import { defineRoutes, raw } from '#core/http/route.ts';
 import { tenantHeader } from '#core/http/tenant-id.ts';
+import { VERSION_TEXT, VERSION_TEXT_RULE } from '#core/manifest/channel-name.ts';
 import { heldByView } from '#core/runs/queues/held-by.ts';
 import { branchMembers } from './branch-members.ts';
 
@@ -161,9 +162,9 @@ export const callRoutes = defineRoutes([
         input: z.record(z.string(), z.unknown()).optional().describe('Replaces the input of the original run.'),
         agent_version: z
           .string()
-          .regex(/^(latest|v?\d{1,9})$/, 'must be a version such as v3, or latest')
+          .regex(VERSION_TEXT, VERSION_TEXT_RULE)
           .optional()
-          .describe('Replaces the version of the original run.'),
+          .describe('Replaces the version of the original run: `v3`, `latest` or a channel.'),
         ...branchMembers,
       }),
     },

@@ -45,15 +45,19 @@ test('the refusal of a private agent takes the same reads for versions that exis
   const deps = memoryDeps();
   const owner = await addUser(deps, 'owner');
   const stranger = await addUser(deps, 'stranger');
-  const call = async (path: string, key: string, json: object, main = deps.main) => {
+  const call = async (path: string, key: string, json: object, main = deps.main, method = 'POST') => {
     const on = { ...deps, main };
     const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' };
     const app = createWebApp(on, routes, allHandlers(on));
-    return app(new Request(`http://127.0.0.1${path}`, { method: 'POST', headers, body: JSON.stringify(json) }));
+    return app(new Request(`http://127.0.0.1${path}`, { method, headers, body: JSON.stringify(json) }));
   };
   const vault = { name: 'vault', type: 'prompt', description: 'x', prompt: 'One.' };
-  for (const prompt of ['One.', 'Two.'])
-    expect((await call('/agents', owner.key, { ...vault, prompt })).status).toBe(201);
+  const published = [];
+  for (const prompt of ['One.', 'Two.']) published.push(await call('/agents', owner.key, { ...vault, prompt }));
+  expect(published.map(({ status }) => status)).toEqual([201, 201]);
+  const { agent } = (await published[0]!.json()) as { agent: { id: string } };
+  const path = `/agents/${agent.id}/channels/prod`;
+  expect((await call(path, owner.key, { version: 'v1' }, deps.main, 'PUT')).status).toBe(200);
   const refusal = async (version: string) => {
     const counter = new OperationCounter();
     const answer = await call(`/owner/vault/${version}/run`, stranger.key, {}, counter.count(deps.main));
@@ -64,4 +68,7 @@ test('the refusal of a private agent takes the same reads for versions that exis
   const existing = await refusal('v1');
   expect(existing.status).toBe(403);
   expect(await refusal('v9')).toEqual(existing);
+  const channel = await refusal('prod');
+  expect(channel.status).toBe(403);
+  expect(await refusal('nope')).toEqual(channel);
 });

@@ -1,10 +1,12 @@
 import { membershipOf } from '#core/accounts/workspaces/store.ts';
 import { isOpenTo } from '#core/agents/access.ts';
+import type { CalledChannel, Sticking } from '#core/agents/channels/channel.ts';
 import { devUserOf } from '#core/agents/dev/slots.ts';
-import { AgentStore, findNewest, resolveAgent } from '#core/agents/store.ts';
+import { AgentStore, findNewest, type Resolved, resolveCall } from '#core/agents/store.ts';
 import { agentWorkspaceOf, type Caller } from '#core/base/caller.ts';
 import { PlatformError } from '#core/base/errors.ts';
 import type { Workspace } from '#core/base/workspace.ts';
+import { isChannelName } from '#core/manifest/channel-name.ts';
 import { DEV, fullNameOf, versionName } from '#core/manifest/references.ts';
 import { type AgentVersion, sunsetOf } from '#core/manifest/version.ts';
 import { isoTime } from '#core/ports/clock.ts';
@@ -12,14 +14,14 @@ import type { Deps } from '#core/ports/deps.ts';
 
 type TargetDeps = Pick<Deps, 'main' | 'blobs' | 'clock' | 'ids'>;
 
-/** Called version, and the workspace that owns the run. */
-interface Target {
-  readonly agent: AgentVersion;
+/** Called version, the channel that led to it if one did, and the workspace that owns the run. */
+export interface Target extends Resolved {
   readonly workspace: Workspace;
 }
 
 /**
- * Finds the version that a path names; `dev` is the caller's own. Throws NOT_FOUND, and FORBIDDEN for a private agent
+ * Finds the version that a path names; `dev` is the caller's own. A channel divides its calls by the key of the caller,
+ * unless the call has a tenant or a session (`docs/interface/channels.md#canary`). Throws NOT_FOUND, and FORBIDDEN for a private agent
  * of
  * another workspace, with the same message for existing and absent versions
  * (`docs/interface/authentication.md#access-to-agents`).
@@ -31,8 +33,14 @@ export async function findTarget(
   { org, agent: name, version }: { org: string; agent: string; version: string },
   caller: Caller,
   isNamed: boolean,
+  sticking: Omit<Sticking, 'key'> = {},
 ): Promise<Target> {
-  const found = await resolveAgent(deps, org, name, version, devUserOf(caller));
+  const resolved = await resolveCall(
+    deps,
+    { org, agent: name, version },
+    { devOf: devUserOf(caller), sticking: { ...sticking, key: caller.keyId } },
+  );
+  const found = resolved?.agent;
   const known = found ?? (await findNewest(deps, org, name));
   let workspace: Workspace | undefined;
   try {
@@ -46,10 +54,11 @@ export async function findTarget(
   const agent = found ?? (version === 'latest' ? known : undefined);
   if (agent === undefined || workspace === undefined) {
     const hint = 'Each user has their own dev version, created by `platform dev`; agents have none.';
-    const text = `There is no agent ${org}/${name} with a version ${version}.`;
+    const what = isChannelName(version) ? 'channel' : 'version';
+    const text = `There is no agent ${org}/${name} with a ${what} ${version}.`;
     throw new PlatformError('NOT_FOUND', text, version === DEV ? { hint } : {});
   }
-  return { agent, workspace };
+  return { agent, workspace, ...(resolved?.channel && { channel: resolved.channel }) };
 }
 
 /**
@@ -82,17 +91,17 @@ const isPrivate = (agent: AgentVersion): PlatformError =>
   new PlatformError('FORBIDDEN', `You may not call ${fullNameOf(agent)}: it is private to its workspace.`);
 
 /**
- * Returns the response headers for a deprecated version (`docs/interface/versions.md#deprecation`); none for others.
- * Throws
- * NOT_FOUND once the deprecation period is over.
+ * Returns the response headers for a deprecated version (`docs/interface/versions.md#deprecation`); none for others, and
+ * none for the version of a channel, which answers as long as the channel names it. Throws NOT_FOUND once the deprecation
+ * period is over.
  */
 export async function checkDeprecation(
   deps: Deps,
-  agent: AgentVersion,
+  { agent, channel }: { readonly agent: AgentVersion; readonly channel?: CalledChannel | string | null | undefined },
   endpoint: string,
 ): Promise<Record<string, string>> {
   const sunset = sunsetOf(agent);
-  if (sunset === undefined) return {};
+  if (sunset === undefined || channel != null) return {};
   const current = await new AgentStore(deps, agent.workspaceId).findVersion(agent.name, 'latest');
   const address = `/${fullNameOf(agent)}/${current ? versionName(current.version) : 'latest'}/${encodeURIComponent(endpoint)}`;
   if (sunset < deps.clock.now()) {

@@ -24,7 +24,7 @@ export interface ChatLink extends ChatTexts, ChatLimits {
   readonly workspaceId: string;
   /** `org/name`. */
   readonly agent: string;
-  /** `v3`; null for the current version at the time of each message. */
+  /** `v3` or a channel; null for the current version at the time of each message. */
   readonly version: string | null;
   readonly kind: ChatKind;
   /** Id of the user who created it. */

@@ -1,6 +1,7 @@
 import * as z from 'zod';
 import { printableLine } from '#core/http/printable-line.ts';
 import { defineRoutes } from '#core/http/route.ts';
+import { KEPT_VERSION_TEXT, VERSION_TEXT_RULE } from '#core/manifest/channel-name.ts';
 import { CHAT_KINDS } from './chat-kinds.ts';
 
 const time = z.iso.datetime();
@@ -9,7 +10,7 @@ const cents = (usd: number): boolean => Math.abs(usd * 100 - Math.round(usd * 10
 const title = printableLine(120);
 const welcome = z.string().min(1).max(2000);
 const suggestions = z.array(z.string().min(1).max(300)).max(6);
-const version = z.string().regex(/^v[1-9]\d{0,4}$/, 'must be a version such as v3');
+const version = z.string().regex(KEPT_VERSION_TEXT, VERSION_TEXT_RULE);
 const days = z.int().min(1).max(365);
 const perDay = z.int().min(1).max(100_000);
 const budget = z.number().min(0.01).max(100_000).refine(cents, 'must be a whole number of cents');
@@ -18,7 +19,9 @@ const settings = {
   title: title.nullish().describe('Heading of the page. Default: the name of the agent.'),
   welcome: welcome.nullish().describe('Text above the conversation or the form.'),
   suggestions: suggestions.optional().describe('Messages to begin with, from which visitors may choose.'),
-  version: version.nullish().describe('Version that answers. Default: the current one at the time of each message.'),
+  version: version
+    .nullish()
+    .describe('Version, or channel, that answers. Default: the current one at the time of each message.'),
   expires_in_days: days.optional().describe('Days, from now, for which the link is valid. Default: 30.'),
   max_messages_per_day: perDay
     .optional()
@@ -34,7 +37,7 @@ const settings = {
 const link = z.object({
   id: z.uuid(),
   agent: z.string().describe('`org/agent`.'),
-  version: z.string().nullable().describe('Version that answers; null for the current one.'),
+  version: z.string().nullable().describe('Version, or channel, that answers; null for the current one.'),
   kind: z.enum(CHAT_KINDS),
   title: z.string().nullable(),
   welcome: z.string().nullable(),

@@ -1,9 +1,12 @@
+import { hashKey } from '#core/accounts/keys/key-format.ts';
+import { type Resolved, resolveCall } from '#core/agents/store.ts';
 import { isPlatformError, PlatformError } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
 import { planOf } from '#core/base/plans.ts';
 import { RUN_GRACE_MS } from '#core/base/time-limits.ts';
 import { MICRO_PER_CENT } from '#core/billing/budgets/policy.ts';
 import { priceFor } from '#core/billing/credits/payment.ts';
+import { isChannelName } from '#core/manifest/channel-name.ts';
 import { engineTraits } from '#core/manifest/engines.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { textOfAnswer } from '../calls/answer-text.ts';
@@ -15,7 +18,7 @@ import { inputFromText } from '../input/text-input.ts';
 import { joinSession } from '../sessions/join.ts';
 import { topOfChain } from '../sub-calls/lineage.ts';
 import { AnswerStream } from './answer-stream.ts';
-import { tenantOf } from './link.ts';
+import { addressOfAgent, tenantOf } from './link.ts';
 import { plainError } from './plain-error.ts';
 import { dropUse, endUse, forVisitors, takeUse } from './use.ts';
 import type { Visited } from './visit.ts';
@@ -78,8 +81,9 @@ async function begin(
   session: VisitorSession,
   sent: Sent,
 ): Promise<{ readonly started: StartedCall; readonly number: number }> {
-  const { link, agent, workspace } = visited;
-  const call = await callOf(deps, visited, sent);
+  const { link, workspace } = visited;
+  const call = await callOf(deps, visited, session, sent);
+  const { agent } = call;
   const { runId } = sent;
   const until = deadlineOf(deps, call) + RUN_GRACE_MS;
   const priceCents = priceFor(agent, workspace);
@@ -112,11 +116,14 @@ async function begin(
 
 async function callOf(
   deps: Deps,
-  { link, agent, workspace }: Visited,
+  visited: Visited,
+  session: VisitorSession,
   { body, runId, receivedAt }: Sent,
 ): Promise<Call> {
+  const { link, workspace } = visited;
+  const { agent, channel } = await calledBy(deps, visited, session);
   const endpoint = agent.definition.default_endpoint;
-  await checkDeprecation(deps, agent, endpoint);
+  await checkDeprecation(deps, { agent, channel }, endpoint);
   const { text, input } = body;
   const missing = (member: string, what: string) =>
     forVisitors(new PlatformError('INVALID_INPUT', `body.${member}: is missing: it is ${what}.`));
@@ -127,6 +134,7 @@ async function callOf(
   const { llm_credentials: _, ...own } = document;
   return {
     agent,
+    channel,
     endpoint,
     input: { document: own, uploads: [], isMultipart: false },
     workspace,
@@ -137,6 +145,16 @@ async function callOf(
     tenantId: tenantOf(link),
     skillHeaders: {},
   };
+}
+
+/**
+ * Finds the version that answers. A channel divides visitors, or conversations: all visitors have the tenant of the link in
+ * common.
+ */
+async function calledBy(deps: Deps, { link, agent }: Visited, session: VisitorSession): Promise<Resolved> {
+  if (!isChannelName(link.version ?? '')) return { agent };
+  const sticking = { tenant: hashKey(session.visitor), session: session.id };
+  return (await resolveCall(deps, addressOfAgent(link), { sticking })) ?? { agent };
 }
 
 /** Releases the places of a message whose run has ended. A run that has not ended keeps them until the next check. */

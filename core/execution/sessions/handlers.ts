@@ -1,6 +1,7 @@
 import { PlatformError } from '#core/base/errors.ts';
 import { readCursor, writeCursor } from '#core/http/cursor.ts';
 import type { Handlers } from '#core/http/route.ts';
+import { writtenVersion } from '#core/manifest/references.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { eraseSession } from '#core/runs/sessions/erase.ts';
 import { listSessions } from '#core/runs/sessions/listing.ts';
@@ -33,7 +34,7 @@ export function sessionHandlers(deps: SessionDeps): Handlers<typeof sessionRoute
   return {
     async openSession({ caller, headers, body }) {
       const [org, name] = body.agent.split('/') as [string, string];
-      const version = body.pin_version?.replace(/^(?=\d)/, 'v');
+      const version = body.pin_version && writtenVersion(body.pin_version);
       const { agent } = await findTarget(deps, { org, agent: name, version: version ?? 'latest' }, caller, true);
       const workspace = caller.workspace;
       const { id, isNew } = await openSession(

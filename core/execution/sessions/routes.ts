@@ -2,6 +2,7 @@ import * as z from 'zod';
 import { printableLine } from '#core/http/printable-line.ts';
 import { defineRoutes } from '#core/http/route.ts';
 import { tenantHeader } from '#core/http/tenant-id.ts';
+import { KEPT_VERSION_TEXT, VERSION_TEXT_RULE } from '#core/manifest/channel-name.ts';
 import { BUSY, MAX_TTL_DAYS } from '#core/manifest/session-rules.ts';
 
 const time = z.iso.datetime();
@@ -18,7 +19,7 @@ const session = z.object({
   tenant_id: z.string().nullable().describe('The tenant that it was opened with: no other one sees it.'),
   metadata: z.record(z.string(), z.string()),
   status: z.enum(['idle', 'running', 'waiting']).describe('`waiting`: its run waits for people, time or events.'),
-  pin_version: z.string().nullable().describe('Version that each message runs. Null: the newest.'),
+  pin_version: z.string().nullable().describe('Version, or channel, that each message runs. Null: the newest.'),
   busy: z.enum(BUSY).describe('What a message does while another one is under way.'),
   ttl_days: z.int().describe('Days after its last message for which it is kept.'),
   messages: z.int().describe('Number of its messages.'),
@@ -91,9 +92,9 @@ export const sessionRoutes = defineRoutes([
         metadata: metadata.optional(),
         pin_version: z
           .string()
-          .regex(/^v?[1-9]\d{0,8}$/, 'must be a version such as v3')
+          .regex(KEPT_VERSION_TEXT, VERSION_TEXT_RULE)
           .optional()
-          .describe('Version that each message runs. Default: the newest at the time of the message.'),
+          .describe('Version, or channel, that each message runs. Default: the newest at the time of the message.'),
         busy: z
           .enum(BUSY)
           .optional()

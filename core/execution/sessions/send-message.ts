@@ -35,13 +35,15 @@ async function readMessage(deps: Deps, incoming: MessageRequest): Promise<Call> 
   if (found === undefined || found.session.tenantId !== tenantId) throw noSession(id);
   const { agentOrg: org, agentName, pinVersion } = found.session;
   const version = pinVersion ?? 'latest';
-  const { agent } = await findTarget(deps, { org, agent: agentName, version }, caller, true);
-  Object.assign(responseHeaders, await checkDeprecation(deps, agent, agent.definition.default_endpoint));
+  const sticking = { tenant: tenantId, session: id };
+  const { agent, channel } = await findTarget(deps, { org, agent: agentName, version }, caller, true, sticking);
+  Object.assign(responseHeaders, await checkDeprecation(deps, { agent, channel }, agent.definition.default_endpoint));
   const input = inputOf(agent, body);
   const session = await joinSession(deps, { workspace, agent, tenantId, name: id });
   responseHeaders['x-platform-session'] = session.id;
   return {
     agent,
+    channel,
     endpoint: agent.definition.default_endpoint,
     input,
     workspace,

@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { isChannelName } from '../channel-name.ts';
 import {
   type CustomTool,
   type Dependency,
@@ -32,6 +33,11 @@ const count = (min: number) => z.int('must be a whole number').min(min, `must be
 
 const idRule = 'must be "org/agent" in lower-case letters, digits and hyphens, or "a2a:" and the address of a card';
 const versionRule = 'must be an exact version such as "v1"';
+const noChannel = 'must be an exact version such as "v1", not a channel, whose version changes without this agent';
+const isExact = {
+  error: ({ input }: { readonly input?: unknown }) =>
+    typeof input === 'string' && isChannelName(input) ? noChannel : versionRule,
+};
 
 const dependency = z
   .object(
@@ -40,7 +46,7 @@ const dependency = z
         .string('must be "org/agent"')
         .max(MAX_ID, `must be at most ${MAX_ID} characters`)
         .refine((id) => id.startsWith(REMOTE) || FULL_NAME.test(id), idRule),
-      version: z.string(versionRule).regex(EXACT_VERSION, versionRule).nullish(),
+      version: z.string(versionRule).regex(EXACT_VERSION, isExact).nullish(),
       name: z.string('must be a string').nullish(),
       headers: z.record(z.string(), z.unknown(), 'must be an object of header name -> value').nullish(),
       connection: z.string('must be the name of a connection').nullish(),

@@ -2,6 +2,7 @@ import type * as z from 'zod';
 import { PlatformError } from '#core/base/errors.ts';
 import { hasEnded } from '#core/base/run-kinds.ts';
 import type { Handlers, Incoming } from '#core/http/route.ts';
+import { writtenVersion } from '#core/manifest/references.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { getAll } from '#core/ports/table.ts';
@@ -55,7 +56,7 @@ export const bulkHandlers = (deps: BulkDeps): Handlers<typeof bulkRoutes> => {
         workspaceId,
         action,
         filter: filter ? storedFilter(filter) : null,
-        agentVersion: version?.replace(/^(?=\d)/, 'v') ?? null,
+        agentVersion: (version && writtenVersion(version)) ?? null,
         status: 'running',
         message: null,
         total,

@@ -1,5 +1,6 @@
 import * as z from 'zod';
 import { defineRoutes } from '#core/http/route.ts';
+import { VERSION_TEXT, VERSION_TEXT_RULE } from '#core/manifest/channel-name.ts';
 import { EXHAUSTED, listedRun, runFilter, TOP_LEVEL } from '../routes.ts';
 import { MAX_BULK_IDS } from './bulk.ts';
 
@@ -53,7 +54,7 @@ export const bulkRoutes = defineRoutes([
         filter: filter.optional().describe('Instead of `run_ids`. Without `from`, the last 7 days.'),
         agent_version: z
           .string()
-          .regex(/^(latest|v?\d{1,9})$/, 'must be a version such as v3, or latest')
+          .regex(VERSION_TEXT, VERSION_TEXT_RULE)
           .optional()
           .describe("For a replay: the version to run in place of each run's own."),
         dry_run: z

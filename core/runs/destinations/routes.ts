@@ -1,10 +1,10 @@
 import * as z from 'zod';
 import { END_STATUSES, TRIGGERS } from '#core/base/run-kinds.ts';
+import { agentName } from '#core/http/agent-name.ts';
 import { defineRoutes } from '#core/http/route.ts';
 import { FORMATS, RUN_EVENTS } from './destination.ts';
 
 const MAX_FILTER = 50;
-const agentName = z.string().regex(/^[a-z0-9-]{1,64}\/[a-z0-9-]{1,64}$/, 'must be org/agent, such as main/triage');
 const list = <T extends z.ZodType>(item: T, about: string) =>
   z.array(item).max(MAX_FILTER, `must have at most ${MAX_FILTER} entries`).describe(about);
 

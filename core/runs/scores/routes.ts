@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { agentName } from '#core/http/agent-name.ts';
 import { printableLine } from '#core/http/printable-line.ts';
 import { defineRoutes } from '#core/http/route.ts';
 import {
@@ -33,10 +34,7 @@ const RUN_SCORES = '/workspaces/{workspace_id}/runs/{run_id}/scores';
 const SCORES = '/workspaces/{workspace_id}/scores';
 const row = { fn: 'runs', auth: 'key' } as const;
 const ofRun = { ...row, errors: ['NOT_FOUND', 'CONFLICT'] } as const;
-const agent = z
-  .string()
-  .regex(/^[a-z0-9-]{1,64}\/[a-z0-9-]{1,64}$/, 'must be org/agent, such as main/triage')
-  .describe('`org/agent`: its runs in this workspace.');
+const agent = agentName.describe('`org/agent`: its runs in this workspace.');
 const words = {
   name: word.optional().describe('Only scores with this name.'),
   source: word.optional().describe('Only scores of this source.'),

@@ -131,7 +131,9 @@ export async function eraseComments({ runs }: Pick<Deps, 'runs'>, workspaceId: s
   for (;;) {
     const item = await runs.get(key);
     if (item === undefined) return;
-    const scores = storedScores(item).map(({ comment: _, ...score }) => score);
+    const stored = storedScores(item);
+    if (stored.every(({ comment }) => comment === undefined)) return;
+    const scores = stored.map(({ comment: _, ...score }) => score);
     const revision = item.revision as number;
     const set = { scores: scores as unknown as Json, revision: revision + 1 };
     if ((await runs.update(key, { set }, allOf(exists(), equals('revision', revision)))).ok) return;

@@ -6,9 +6,11 @@ import { dayOf, epochSeconds, isoTime } from '#core/ports/clock.ts';
 import type { Item, Key, Query } from '#core/ports/table.ts';
 import { DIGITS } from '../items.ts';
 import type { NewRun } from '../run.ts';
+import { channelSum } from './channel-calls.ts';
 import { costDetails, costTotals } from './costs.ts';
 import type { EndedRun, RunUsage } from './ended-run.ts';
 import { outcomeDetails, QUARTERS } from './outcomes.ts';
+import type { SumChange } from './sum-change.ts';
 
 /**
  * Usage in the runs table, summed from the records of ended runs (`core/billing/usage/sum-ended-runs.ts`):
@@ -28,6 +30,9 @@ import { outcomeDetails, QUARTERS } from './outcomes.ts';
  * `USAGE` items of the workspace's own agents and all `AUTHOR_USAGE` items include the agent's model costs
  * (`costs.ts`).
  * All `USAGE` items include outcomes and durations of runs (`outcomes.ts`).
+ *
+ * `WS#<author's workspace id>#CHANNEL#<agent>#<id of the channel> / <revision>#<side>#<shard>` counts runs that a channel led to
+ * their version ({@link channelCallsOf}).
  *
  * A run counts in the UTC day and hour in which it started. An item covers six hours, a quarter `a` to `d` of a day, so
  * that it stays below 1 KB: DynamoDB bills each write per started kilobyte.
@@ -90,14 +95,7 @@ const SHARDS = 16;
 /** Returns the item to which a shard of the feed adds. */
 export const sumShardOf = (feedShard: string): string => (crc32(feedShard) % SHARDS).toString(16);
 
-/** Amounts that are added to an item, and attributes that describe it. */
-export interface SumChange {
-  readonly key: Key;
-  readonly set: { readonly [attribute: string]: string | number };
-  readonly add: { readonly [attribute: string]: number };
-}
-
-/** What an ended run adds to the usage: at most four sums, and at most three log entries. */
+/** What an ended run adds to the usage: at most five sums, and at most three log entries. */
 export interface UsageOfRun {
   readonly sums: readonly SumChange[];
   readonly logs: readonly Item[];
@@ -132,7 +130,8 @@ export function usageOf({ workspaceId, run, result, endedAt, ttl }: EndedRun, sh
     sums.push(sum(authorUsagePartition(agentWorkspaceId), { ...totalsOf(forAuthor, result, endedAt), ...details }));
     logs.push(log(authorLog(agentWorkspaceId), forAuthor));
   }
-  return { sums, logs };
+  const ofChannel = channelSum(run, result, shard);
+  return { sums: ofChannel === undefined ? sums : [...sums, ofChannel], logs };
 }
 
 /** Adds up changes by item; the last of them describes it. */

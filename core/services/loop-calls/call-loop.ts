@@ -63,7 +63,7 @@ async function callOf(
   const agent = await findLoop(deps, service);
   const { maxCallBodyBytes, maxDirectBodyBytes = maxCallBodyBytes } = deps.config;
   const endpoint = agent.definition.default_endpoint;
-  await checkDeprecation(deps, agent, endpoint);
+  await checkDeprecation(deps, { agent, channel: service.channel }, endpoint);
   const [payload, { [ACCESS_KEY]: _, ...secrets }] = await Promise.all([
     readPayload(request, { bytes: Math.min(maxCallBodyBytes, maxDirectBodyBytes) }),
     extraSecretsOf(deps, service, agent),

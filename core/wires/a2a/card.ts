@@ -17,13 +17,15 @@ const PUBLIC_SECONDS = 300;
 export type CardDeps = Pick<Deps, 'config'> & Pick<AllDeps, 'cardKey'>;
 
 /** Returns the card of an agent that can be talked to, without signatures. Throws UnsupportedOperation for a skill and for a service. */
-function cardOf({ baseUrl = '' }: Pick<Deps['config'], 'baseUrl'>, agent: AgentVersion) {
+function cardOf({ baseUrl = '' }: Pick<Deps['config'], 'baseUrl'>, agent: AgentVersion, params: Asking['params']) {
   const { description, run_mode, default_endpoint, output_schema, input_schema } = agent.definition;
   const name = fullNameOf(agent);
   if (!engineTraits(agent).isRun || run_mode === 'always_on') {
     throw new A2aError('UnsupportedOperation', `${name} is not started by messages: it is a skill or always on.`);
   }
-  const url = `${baseUrl}/a2a/${name}`;
+  // A client that found the card of a version or channel calls that one.
+  const at = params.agent.slice(agent.name.length);
+  const url = `${baseUrl}/a2a/${name}${at}`;
   const outputModes = output_schema === null ? ['text/plain', 'application/json'] : ['application/json'];
   const files = fileRulesOf(agent.definition);
   const fileModes = files.accepts ? files.accept.filter((entry) => entry.includes('/')) : [];
@@ -70,8 +72,12 @@ function schemaText(schema: AgentVersion['definition']['input_schema']): string 
 type Card = ReturnType<typeof cardOf> & { readonly signatures?: readonly CardSignature[] };
 
 /** Returns the card, with a signature if the operator has a key for them. Throws as {@link cardOf} does. */
-export async function signedCardOf({ config, cardKey }: CardDeps, agent: AgentVersion): Promise<Card> {
-  const card = cardOf(config, agent);
+export async function signedCardOf(
+  { config, cardKey }: CardDeps,
+  agent: AgentVersion,
+  params: Asking['params'],
+): Promise<Card> {
+  const card = cardOf(config, agent, params);
   // Without an address of the platform nobody finds its keys.
   if (cardKey === undefined || config.baseUrl === undefined) return card;
   return { ...card, signatures: [cardSignature(card, await cardKey(), config.baseUrl)] };
@@ -91,7 +97,7 @@ export async function shownCard(
   { params, request }: Pick<Asking, 'params' | 'request'>,
 ) {
   const agent = await findShown(deps, caller, params);
-  const card = await signedCardOf(deps, agent);
+  const card = await signedCardOf(deps, agent, params);
   const etag = etagOf(card);
   const isPublic = agent.definition.is_public;
   const headers = {

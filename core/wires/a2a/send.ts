@@ -1,4 +1,5 @@
 import { chargeIfRejected } from '#core/accounts/limits/cpu-budget.ts';
+import type { Resolved } from '#core/agents/store.ts';
 import { callingUser } from '#core/base/caller.ts';
 import { isPlatformError } from '#core/base/errors.ts';
 import { hasEnded } from '#core/base/run-kinds.ts';
@@ -63,11 +64,11 @@ export async function beginTask(
   const { served } = incoming;
   const wanted = configuration?.taskPushNotificationConfig ?? undefined;
   if (message.taskId) return continueTask(deps, incoming, served, message, wanted);
-  const { agent, session } = await withSession(deps, incoming, served, message.contextId || undefined);
+  const { agent, channel, session } = await withSession(deps, incoming, served, message.contextId || undefined);
   const { workspace } = served;
   const { requestUuid: runId, receivedAt, responseHeaders } = incoming;
   const { default_endpoint: endpoint } = agent.definition;
-  Object.assign(responseHeaders, await checkDeprecation(deps, agent, endpoint));
+  Object.assign(responseHeaders, await checkDeprecation(deps, { agent, channel }, endpoint));
   const input = await chargeIfRejected(deps, workspace, async () => inputOf(agent, readParts(message.parts)));
   const isUnattended = configuration?.returnImmediately === true && !isStream;
   const place = { workspaceId: workspace.id, runId };
@@ -75,7 +76,7 @@ export async function beginTask(
   // Stored before the task begins: it may end at once.
   if (push !== undefined) await addPush(deps, place, push);
   const started = await beginCall(deps, incoming, {
-    ...{ agent, workspace, input, runId, receivedAt, endpoint, isUnattended },
+    ...{ agent, channel, workspace, input, runId, receivedAt, endpoint, isUnattended },
     ...(session && { session }),
     triggerSource: 'a2a',
     lineage: topOfChain(agent),
@@ -107,23 +108,24 @@ async function withSession(
   incoming: A2aRequest,
   served: Served,
   contextId: string | undefined,
-): Promise<{ readonly agent: Served['agent']; readonly session?: SessionOfCall }> {
-  const { agent, workspace, tenantId } = served;
+): Promise<Resolved & { readonly session?: SessionOfCall }> {
+  const { agent, channel, workspace, tenantId } = served;
   if (agent.definition.sessions === false) {
     if (contextId !== undefined) {
       refuse('message.contextId', 'the agent keeps no contexts: leave it out, and say all in one message.');
     }
-    return { agent };
+    return { agent, channel };
   }
   const owner = { workspace, agent, tenantId };
   if (contextId === undefined) {
     const { id } = await openSession(deps, owner);
-    return { agent, session: await joinSession(deps, { ...owner, name: id }) };
+    return { agent, channel, session: await joinSession(deps, { ...owner, name: id }) };
   }
   const session = await knownSession(deps, { ...owner, name: contextId });
   await checkAsksNothing(deps, workspace.id, session);
-  if (session.pinVersion === undefined) return { agent, session };
-  return { agent: (await findServed(deps, incoming, session.pinVersion)).agent, session };
+  if (session.pinVersion === undefined) return { agent, channel, session };
+  const pinned = await findServed(deps, incoming, session.pinVersion, session.id);
+  return { agent: pinned.agent, channel: pinned.channel, session };
 }
 
 const SESSION = /^ses_[0-9a-f]{32}$/;

@@ -89,7 +89,9 @@ const METHODS: {
   DeleteTaskPushNotificationConfig: async (deps, request, params) => ({
     object: await deletePush(deps, request, checked(pushParams, params)),
   }),
-  GetExtendedAgentCard: async (deps, { served }) => ({ object: await signedCardOf(deps, served.agent) }),
+  GetExtendedAgentCard: async (deps, { served, params }) => ({
+    object: await signedCardOf(deps, served.agent, params),
+  }),
 };
 
 /** Answers a request of the binding HTTP+JSON. Throws what the method throws: `core/api/app.ts` writes it in the form of A2A. */

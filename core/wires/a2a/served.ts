@@ -1,9 +1,9 @@
 import { findPublic, findVisible } from '#core/agents/access.ts';
 import type { Caller } from '#core/base/caller.ts';
 import { isInstallation } from '#core/base/run-kinds.ts';
-import type { Workspace } from '#core/base/workspace.ts';
-import { findTarget } from '#core/execution/calls/target.ts';
+import { findTarget, type Target } from '#core/execution/calls/target.ts';
 import type { HttpRequest } from '#core/http/message.ts';
+import { addressIn } from '#core/manifest/references.ts';
 import type { AgentVersion } from '#core/manifest/version.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import type { Run } from '#core/runs/run.ts';
@@ -19,9 +19,7 @@ export interface Asking {
 }
 
 /** The agent of a request, and the workspace that it acts in. */
-export interface Served {
-  readonly agent: AgentVersion;
-  readonly workspace: Workspace;
+export interface Served extends Target {
   readonly tenantId: string | undefined;
 }
 
@@ -30,25 +28,27 @@ export interface WithAgent {
   readonly served: Served;
 }
 
-/** Finds the agent of a request, and a version of it. Throws NOT_FOUND, FORBIDDEN. */
+/**
+ * Finds the agent of a request, and a version of it: `version`, or the one that the path names. Throws NOT_FOUND,
+ * FORBIDDEN.
+ */
 export async function findServed(
   deps: Deps,
   { caller, params, headers, request }: Asking,
-  version = 'latest',
+  version?: string,
+  session?: string,
 ): Promise<Served> {
   const isNamed = request.headers.has('x-workspace-id');
-  const { org, agent } = params;
-  const target = await findTarget(deps, { org, agent, version }, caller, isNamed);
-  return { ...target, tenantId: headers['x-platform-tenant'] };
+  const tenantId = headers['x-platform-tenant'];
+  const address = addressIn(params);
+  const named = { ...address, version: version ?? address.version };
+  const target = await findTarget(deps, named, caller, isNamed, { tenant: tenantId, session });
+  return { ...target, tenantId };
 }
 
 /** Returns the version that a card describes. Throws NOT_FOUND, the same for one that is private and one that does not exist. */
-export const findShown = (
-  deps: Deps,
-  caller: Caller | undefined,
-  { org, agent }: Asking['params'],
-): Promise<AgentVersion> => {
-  const address = { org, agent, version: 'latest' };
+export const findShown = (deps: Deps, caller: Caller | undefined, params: Asking['params']): Promise<AgentVersion> => {
+  const address = addressIn(params);
   return caller === undefined ? findPublic(deps, address) : findVisible(deps, caller, address);
 };
 

@@ -1,5 +1,5 @@
 import type * as z from 'zod';
-import { PlatformError } from '#core/base/errors.ts';
+import { isPlatformError, PlatformError } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
 import type { CallInput } from '#core/execution/input/call-input.ts';
 import { asObject, splitCredentials } from '#core/execution/input/members.ts';
@@ -46,7 +46,7 @@ function fromMessage(agent: AgentVersion, messages: RunAgentInput['messages']): 
   try {
     return inputFromText(agent, text);
   } catch (error) {
-    if (!(error instanceof PlatformError)) throw error;
+    if (!isPlatformError(error)) throw error;
     const where = error.message.replace(/^body\.text/, `body.messages.${last}.content`);
     throw refused(where, 'Send "forwardedProps": {"input": {...}} with these members.');
   }

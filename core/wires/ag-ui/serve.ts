@@ -3,17 +3,16 @@ import { rateLimitHeaders } from '#core/accounts/limits/rate-limit.ts';
 import { type Caller, callingUser } from '#core/base/caller.ts';
 import { hasCode, isPlatformError, PlatformError } from '#core/base/errors.ts';
 import { HELD_CALL_MS } from '#core/base/time-limits.ts';
-import type { Workspace } from '#core/base/workspace.ts';
 import { takePlace } from '#core/events/watchers.ts';
 import { type StartedCall, startCall } from '#core/execution/calls/call.ts';
 import { callerTrace } from '#core/execution/calls/caller-trace.ts';
 import type { Call } from '#core/execution/calls/prepare.ts';
-import { findTarget } from '#core/execution/calls/target.ts';
+import { findTarget, type Target } from '#core/execution/calls/target.ts';
 import { joinSession, type SessionOfCall } from '#core/execution/sessions/join.ts';
 import { topOfChain } from '#core/execution/sub-calls/lineage.ts';
 import type { RequestHeaders } from '#core/http/message.ts';
 import { type Incoming, type KeyNeeds, rowOf } from '#core/http/route.ts';
-import type { AgentVersion } from '#core/manifest/version.ts';
+import { addressIn } from '#core/manifest/references.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { approvalIdOf } from '#core/runs/approvals/approval.ts';
 import { RunStore } from '#core/runs/store.ts';
@@ -56,20 +55,21 @@ export async function serve(deps: Deps, authenticate: Authenticate, incoming: Ag
   }
 }
 
-interface Served {
-  readonly agent: AgentVersion;
-  readonly workspace: Workspace;
+interface Served extends Target {
   readonly session: SessionOfCall;
 }
 
 async function findServed(deps: Deps, { params, caller, request, headers, body }: AgUiRequest): Promise<Served> {
   const isNamed = request.headers.has('x-workspace-id');
-  const target = (version: string) => findTarget(deps, { ...params, version }, caller, isNamed);
-  const { agent, workspace } = await target('latest');
   const tenantId = headers['x-platform-tenant'];
+  const address = addressIn(params);
+  const sticking = { tenant: tenantId, session: body.threadId };
+  const target = (version: string) => findTarget(deps, { ...address, version }, caller, isNamed, sticking);
+  const { agent, channel, workspace } = await target(address.version);
   const session = await joinSession(deps, { workspace, agent, tenantId, name: body.threadId });
-  if (session.pinVersion === undefined) return { agent, workspace, session };
-  return { agent: (await target(session.pinVersion)).agent, workspace, session };
+  if (session.pinVersion === undefined) return { agent, channel, workspace, session };
+  const pinned = await target(session.pinVersion);
+  return { agent: pinned.agent, channel: pinned.channel, workspace, session };
 }
 
 /** Why a client's answers do not fit: an event of the stream. */
@@ -144,9 +144,9 @@ class ServedRequest {
 
   async #start(input: Call['input']): Promise<StartedCall> {
     const { caller, headers, request, requestUuid: runId, receivedAt } = this.#incoming;
-    const { agent, workspace, session } = this.#served;
+    const { agent, channel, workspace, session } = this.#served;
     return startCall(this.#deps, {
-      ...{ agent, workspace, session, input, runId, receivedAt },
+      ...{ agent, channel, workspace, session, input, runId, receivedAt },
       endpoint: agent.definition.default_endpoint,
       triggerSource: 'api',
       ...callingUser(caller),

@@ -11,13 +11,12 @@ import { callerTrace } from '#core/execution/calls/caller-trace.ts';
 import type { CallAnswer } from '#core/execution/calls/finish.ts';
 import { answerWhileHeld } from '#core/execution/calls/held-answer.ts';
 import { type Call, isDurable } from '#core/execution/calls/prepare.ts';
-import { checkDeprecation } from '#core/execution/calls/target.ts';
+import { checkDeprecation, type Target } from '#core/execution/calls/target.ts';
 import { asObject, splitCredentials } from '#core/execution/input/members.ts';
 import { followRun } from '#core/execution/sessions/follow-run.ts';
 import { topOfChain } from '#core/execution/sub-calls/lineage.ts';
 import type { RequestHeaders } from '#core/http/message.ts';
 import { versionName } from '#core/manifest/references.ts';
-import type { AgentVersion } from '#core/manifest/version.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import type { McpContext, McpObject } from '#core/ports/mcp-endpoint.ts';
 import { cancelRun } from '#core/runs/cancellation.ts';
@@ -32,10 +31,7 @@ import { noteCall } from './sessions.ts';
 import { askClient, type ClientCall, type ContinuedCall, continueCall } from './waiting-calls.ts';
 
 /** An agent, and the workspace that owns its run. */
-export interface ToolTarget {
-  readonly agent: AgentVersion;
-  readonly workspace: Workspace;
-}
+export type ToolTarget = Target;
 
 /** Calls an agent by its tool. Throws what happens before its run begins. */
 export async function callAgentTool(
@@ -152,16 +148,17 @@ export async function resultOfRun(deps: Deps, workspace: Workspace, runId: strin
 async function callOf(
   deps: Deps,
   scene: Scene,
-  { agent, workspace }: ToolTarget,
+  { agent, channel, workspace }: ToolTarget,
   { args, context }: { readonly args: McpObject; readonly context: McpContext },
 ): Promise<Call> {
   const { headers, receivedAt } = scene.incoming;
   const endpoint = agent.definition.default_endpoint;
-  await checkDeprecation(deps, agent, endpoint);
+  await checkDeprecation(deps, { agent, channel }, endpoint);
   const document = asObject(args, 'params.arguments');
   const { rest, llmCredentials } = splitCredentials(document, 'llm_credentials');
   return {
     agent,
+    channel,
     endpoint,
     input: { document: rest, uploads: [], isMultipart: false, ...(llmCredentials && { llmCredentials }) },
     workspace,

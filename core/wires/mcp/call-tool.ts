@@ -40,16 +40,17 @@ export async function callTool(deps: Deps, scene: Scene, params: McpObject, cont
 async function targetOf(deps: Deps, scene: Scene, name: string): Promise<ToolTarget | undefined> {
   const { caller, request } = scene.incoming;
   const isNamed = request.headers.has('x-workspace-id');
-  const find = async (org: string, agent: string): Promise<ToolTarget | undefined> => {
+  const sticking = { tenant: scene.incoming.headers['x-platform-tenant'] };
+  const find = async (org: string, agent: string, version = 'latest'): Promise<ToolTarget | undefined> => {
     try {
-      return await findTarget(deps, { org, agent, version: 'latest' }, caller, isNamed);
+      return await findTarget(deps, { org, agent, version }, caller, isNamed, sticking);
     } catch (error) {
       if (isPlatformError(error) && error.code === 'NOT_FOUND') return undefined;
       throw error;
     }
   };
-  const { only } = scene;
-  if (only !== undefined) return name === toolNameOf(only) ? find(only.orgSlug, only.name) : undefined;
+  const { only, onlyVersion } = scene;
+  if (only !== undefined) return name === toolNameOf(only) ? find(only.orgSlug, only.name, onlyVersion) : undefined;
   const names = agentNamesOf(name);
   if (names === undefined) return undefined;
   return find(orgOf(scene, name, names), names.agent);

@@ -3,7 +3,7 @@ import { type CurrentAgent, listCurrent } from '#core/agents/current.ts';
 import { PlatformError } from '#core/base/errors.ts';
 import { findTarget } from '#core/execution/calls/target.ts';
 import { isRaw, pathParameters, type Route } from '#core/http/route.ts';
-import { fullNameOf, versionName } from '#core/manifest/references.ts';
+import { fullNameOf, versionName, writtenVersion } from '#core/manifest/references.ts';
 import type { AgentVersion } from '#core/manifest/version.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import type { McpContext, McpObject } from '#core/ports/mcp-endpoint.ts';
@@ -132,7 +132,7 @@ function textOf(args: McpObject, name: string): string {
 const call = z.object({
   org: z.string().optional().describe('Workspace of the agent. Default: that of the connection.'),
   agent: z.string().describe('Name of the agent.'),
-  version: z.string().default('latest').describe('Version: latest, or a number such as v2.'),
+  version: z.string().default('latest').describe('Version: latest, a number such as v2, or the name of a channel.'),
   input: z.record(z.string(), z.unknown()).default({}).describe('Input that matches the input schema of the agent.'),
   workspace_id,
 });
@@ -198,8 +198,9 @@ const TOOLS: readonly ManagementTool[] = [
       const { org = caller.workspace.slug, agent, version, input, workspace_id: named } = parsed(call, args);
       const isNamed = named !== undefined || scene.incoming.request.headers.has('x-workspace-id');
       // Some clients leave out the letter.
-      const params = { org, agent, version: version.replace(/^(?=\d)/, 'v') };
-      const target = await findTarget(deps, params, caller, isNamed);
+      const params = { org, agent, version: writtenVersion(version) };
+      const sticking = { tenant: scene.incoming.headers['x-platform-tenant'] };
+      const target = await findTarget(deps, params, caller, isNamed, sticking);
       const inScene = { ...scene, incoming: { ...scene.incoming, caller } };
       const sent = { tool: 'platform_run_agent', args };
       const called = await runAgent(deps, inScene, target, { args: input, sent }, context);

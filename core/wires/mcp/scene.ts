@@ -15,6 +15,8 @@ export interface Scene {
   readonly operations: Operations;
   /** The only agent, at its own address. @default - the workspace */
   readonly only?: AgentVersion;
+  /** Version that the address of the only agent names. @default latest */
+  readonly onlyVersion?: string;
   /** Agents that the request names as tools: `org/agent`. */
   readonly named: readonly string[];
 }

@@ -7,7 +7,7 @@ import { findTarget } from '#core/execution/calls/target.ts';
 import { parseJson, readBounded } from '#core/http/body.ts';
 import { directLimit } from '#core/http/direct-limit.ts';
 import type { Incoming } from '#core/http/route.ts';
-import { fullNameOf } from '#core/manifest/references.ts';
+import { addressIn, fullNameOf } from '#core/manifest/references.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { MCP_CODES, type McpServing } from '#core/ports/mcp-endpoint.ts';
 import { callTool } from './call-tool.ts';
@@ -40,8 +40,11 @@ export async function serveMcp(deps: McpDeps, operationsOf: OperationsOf, incomi
 export async function serveAgentMcp(deps: McpDeps, operationsOf: OperationsOf, incoming: Incoming<ServedAgent>) {
   const { params, caller, request, address } = incoming;
   const isNamed = request.headers.has('x-workspace-id');
-  const { agent } = await findTarget(deps, { ...params, version: 'latest' }, caller, isNamed);
-  return serve(deps, { incoming, operations: await operationsOf(caller, address), only: agent, named: [] });
+  const named = addressIn(params);
+  const sticking = { tenant: incoming.headers['x-platform-tenant'] };
+  const { agent } = await findTarget(deps, named, caller, isNamed, sticking);
+  const operations = await operationsOf(caller, address);
+  return serve(deps, { incoming, operations, only: agent, onlyVersion: named.version, named: [] });
 }
 
 async function serve(deps: McpDeps, scene: Scene) {

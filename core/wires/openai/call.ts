@@ -68,14 +68,19 @@ export async function readWireCall(deps: Deps, incoming: WireRequest, asked: Ask
   if (typeof model !== 'string' || model === '') refuse('model', 'must be the name of an agent, as "org/agent".');
   checkTools(body);
   const isNamed = request.headers.has('x-workspace-id');
-  const { agent, workspace } = await findModel(deps, { caller, isNamed }, model as string);
+  const sticking = {
+    tenant: tenantOf(request.headers),
+    session: request.headers.get('x-platform-session') ?? undefined,
+  };
+  const { agent, channel, workspace } = await findModel(deps, { caller, isNamed, sticking }, model as string);
   const endpoint = agent.definition.default_endpoint;
-  Object.assign(responseHeaders, await checkDeprecation(deps, agent, endpoint));
+  Object.assign(responseHeaders, await checkDeprecation(deps, { agent, channel }, endpoint));
   const input = await inputFor(agent, conversation, body);
   return {
     isJson: isJsonWanted(agent, format),
     call: {
       agent,
+      channel,
       endpoint,
       input,
       workspace,

@@ -1,9 +1,10 @@
+import type { Sticking } from '#core/agents/channels/channel.ts';
 import { listCurrent } from '#core/agents/current.ts';
 import type { Caller } from '#core/base/caller.ts';
 import { isPlatformError } from '#core/base/errors.ts';
-import { findTarget } from '#core/execution/calls/target.ts';
+import { findTarget, type Target } from '#core/execution/calls/target.ts';
 import { engineTraits } from '#core/manifest/engines.ts';
-import { fullNameOf, splitReference } from '#core/manifest/references.ts';
+import { fullNameOf, splitReference, writtenVersion } from '#core/manifest/references.ts';
 import type { AgentVersion } from '#core/manifest/version.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { OpenAiError } from './errors.ts';
@@ -14,20 +15,26 @@ type ModelDeps = Pick<Deps, 'main' | 'blobs' | 'clock' | 'ids' | 'config'>;
 export interface ModelCaller {
   readonly caller: Caller;
   readonly isNamed: boolean;
+  /** What the request has to stick by besides the key, for a channel. @default - nothing */
+  readonly sticking?: Omit<Sticking, 'key'>;
 }
 
 /**
- * Finds the agent that a model's name stands for: `org/agent`, with `@v3`, `@latest` or `@dev`; an agent without its
+ * Finds the agent that a model's name stands for: `org/agent`, with `@v3`, `@latest`, `@dev` or a channel; an agent without its
  * organization is one of the caller's workspace. Throws NOT_FOUND, FORBIDDEN.
  */
-export async function findModel(deps: ModelDeps, { caller, isNamed }: ModelCaller, model: string) {
+export async function findModel(
+  deps: ModelDeps,
+  { caller, isNamed, sticking }: ModelCaller,
+  model: string,
+): Promise<Target> {
   const reference = splitReference(model);
   if (reference === undefined) throw unknownModel(model);
   const { org = caller.workspace.slug, name, version = 'latest' } = reference;
   // Some clients keep only the digits of what they take for a date.
-  const params = { org, agent: name, version: version.replace(/^(?=\d)/, 'v') };
+  const params = { org, agent: name, version: writtenVersion(version) };
   try {
-    return await findTarget(deps, params, caller, isNamed);
+    return await findTarget(deps, params, caller, isNamed, sticking);
   } catch (error) {
     if (isPlatformError(error) && error.code === 'NOT_FOUND') throw unknownModel(model);
     throw error;

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 DEFAULT_TIMEOUT_SECONDS = 300.0
-_REFERENCE = re.compile(r"([a-z0-9][a-z0-9-]*)/([a-z0-9][a-z0-9._-]*)(?:@(v\d+|latest))?")
+_REFERENCE = re.compile(r"([a-z0-9][a-z0-9-]*)/([a-z0-9][a-z0-9._-]*)(?:@([a-z][a-z0-9-]{0,31}))?")
 #: A watched run may take hours; each of its connections ends within 4.5 minutes.
 _MAX_WATCH_SECONDS = 300.0
 #: A connection that ends sooner counts as one that failed.

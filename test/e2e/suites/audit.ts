@@ -45,6 +45,7 @@ export function auditSuite(target: () => Target): void {
         created_at: expect.stringMatching(ISO_TIME),
         actor: 'user',
         user: { id: user.userId, name: expect.any(String), email: expect.any(String) },
+        trust: null,
         key_id: user.keyId,
         operation: 'putSecret',
         target: { name: 'API_TOKEN' },

@@ -102,7 +102,7 @@ export function identitySuite(target: () => Target): void {
       expectOk(await call('POST', '/tasks', { key, json: { title: 'x', project: 'y' } }), 201);
       // The key may call, so the error is about the agent.
       expectError(await call('POST', '/keys-run/nothing/v1/run', { key, json: {} }), 404, 'NOT_FOUND');
-      expectError(await call('POST', '/agents', { key, json: prompt }), 403, 'FORBIDDEN', 'needs "manage"');
+      expectError(await call('POST', '/agents', { key, json: prompt }), 403, 'FORBIDDEN', 'needs "publish"');
       expectError(await call('POST', '/api-keys', { key, json: { name: 'more' } }), 403, 'FORBIDDEN', 'needs "manage"');
     });
 

@@ -267,7 +267,8 @@ export function runsSuite(target: () => Target, { python, node }: Languages): vo
             input_data: { text: 'after' },
           });
         expectError(await replay({ agent_version: 'v9' }), 422, 'UNPROCESSABLE', 'no version v9');
-        expectError(await replay({ agent_version: 'newest' }), 400, 'INVALID_INPUT', 'agent_version');
+        expectError(await replay({ agent_version: 'newest' }), 422, 'UNPROCESSABLE', 'no channel newest');
+        expectError(await replay({ agent_version: '3.1' }), 400, 'INVALID_INPUT', 'agent_version');
         expectError(await replay({ input: [] }), 400, 'INVALID_INPUT', 'input');
         const masked = { input: { text: '[secret ANTHROPIC_API_KEY]' } };
         expectError(await replay(masked), 422, 'UNPROCESSABLE', 'masked secret');
@@ -319,6 +320,8 @@ export function runsSuite(target: () => Target, { python, node }: Languages): vo
           session_id: null,
           input_data: { n: 7 },
           output_data: { ok: true },
+          channel: null,
+          is_canary: false,
           attempt: null,
           next_attempt_at: null,
           held_by: null,

@@ -52,7 +52,7 @@ export async function createSchedule(
   const scheduled = await resolveScheduledAgent(deps, caller, body);
   const { agent } = scheduled;
   if (body.enabled ?? true) await checkScheduleGrants(deps, caller.workspace.id, agent);
-  const currentId = await currentVersionId(deps, agent);
+  const currentId = await currentVersionId(deps, agent, scheduled.channel);
   const created = newSchedule(deps, { caller, body, scheduled });
   const { schedule, secret } = created;
   const store = new ScheduleStore(deps, caller.workspace.id);
@@ -64,7 +64,8 @@ export async function createSchedule(
     );
   }
   await adjustTimers(deps, undefined, schedule);
-  if (!followsVersions(schedule) || (await currentVersionId(deps, agent)) === currentId) return created;
+  if (!followsVersions(schedule) || (await currentVersionId(deps, agent, schedule.channel)) === currentId)
+    return created;
   // A version published in the meantime would not have found this schedule to update.
   await moveSchedulesToCurrentVersion(deps, agent);
   return { schedule: (await store.find(schedule.id)) ?? schedule, secret };
@@ -75,7 +76,7 @@ function newSchedule(
   deps: Pick<Deps, 'config' | 'clock' | 'ids'>,
   { caller, body, scheduled }: { caller: Caller; body: NewScheduleBody; scheduled: ScheduledAgent },
 ): CreatedSchedule {
-  const { agent, isPinned } = scheduled;
+  const { agent, isPinned, channel = null } = scheduled;
   const type = body.webhook ? 'webhook' : (body.schedule_type ?? body.type ?? 'cron');
   const timezone = Zone.of(body.timezone ?? 'UTC').name;
   const llmProvider = body.llm_provider ?? body.provider ?? null;
@@ -87,6 +88,7 @@ function newSchedule(
   const now = deps.clock.now();
   const endsAt = checkEndsAt(body.ends_at, now);
   const first = unlessAfterEnd(firstRun(cronExpression, timezone, now), { endsAt });
+  const autoUpdate = autoUpdateIn(body) ?? !isPinned;
   const schedule: Schedule = {
     id: deps.ids.uuid(),
     workspaceId: caller.workspace.id,
@@ -97,7 +99,8 @@ function newSchedule(
     input: body.input_data ?? {},
     llmProvider,
     enabled,
-    autoUpdate: autoUpdateIn(body) ?? !isPinned,
+    autoUpdate,
+    channel: autoUpdate ? channel : null,
     overlap: body.overlap ?? 'allow',
     webhookSecretHash: null,
     webhookSecretPreview: null,

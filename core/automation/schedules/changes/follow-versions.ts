@@ -1,12 +1,17 @@
 import { findMembership } from '#core/accounts/workspaces/store.ts';
-import { AgentStore, findAnyVersion } from '#core/agents/store.ts';
+import type { Followed } from '#core/agents/channels/followed.ts';
+import { AgentStore, findAnyVersion, type Resolved } from '#core/agents/store.ts';
 import { batchesOf } from '#core/base/batches.ts';
+import { lazy } from '#core/base/lazy.ts';
 import { versionName } from '#core/manifest/references.ts';
 import type { AgentVersion } from '#core/manifest/version.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import type { Schedule } from '../schedule.ts';
 import { type ScheduleChange, ScheduleStore } from '../store.ts';
 import { inputWarnings } from './input-warnings.ts';
+
+// Loaded lazily: most runs of schedules have the version that is theirs.
+const followedVersions = lazy(() => import('#core/agents/channels/followed.ts'));
 
 const MOVE_CONCURRENCY = 20;
 
@@ -28,13 +33,15 @@ export function versionChange(schedule: Schedule, agent: AgentVersion): Schedule
   return { set: { agentId: agent.id, agentVersion, devOf }, events: [{ type: 'version_updated', message }] };
 }
 
-const followTo = (agent: AgentVersion) => (schedule: Schedule) =>
-  schedule.enabled && followsVersions(schedule) ? versionChange(schedule, agent) : undefined;
+const followTo = (followed: Followed) => (schedule: Schedule) => {
+  const agent = followed.get(schedule.channel ?? 'latest');
+  return agent && schedule.enabled && followsVersions(schedule) ? versionChange(schedule, agent) : undefined;
+};
 
 /**
- * Moves the enabled schedules that follow an agent in its own workspace to its current version, after a version was
- * published or deleted. Repeats if another version became current in the meantime. Never throws: the request has
- * already succeeded.
+ * Moves the enabled schedules that follow an agent in its own workspace to its current version, or that of their channel,
+ * after a version was published or deleted, or a channel changed. Repeats if that changed in the meantime. Never throws:
+ * the request has already succeeded.
  */
 export async function moveSchedulesToCurrentVersion(
   deps: FollowDeps,
@@ -43,15 +50,16 @@ export async function moveSchedulesToCurrentVersion(
   try {
     const store = new ScheduleStore(deps, workspaceId);
     const ids = await store.idsOf(name);
-    const findCurrent = () => new AgentStore(deps, workspaceId).findVersion(name, 'latest');
-    let current = ids.length > 0 ? await findCurrent() : undefined;
-    while (current) {
-      const target = current;
+    if (ids.length === 0) return;
+    const { followedOf, isSameFollowed } = await followedVersions();
+    const agent = { workspaceId, name };
+    for (let followed = await followedOf(deps, agent); ; ) {
       for (const batch of batchesOf(ids, MOVE_CONCURRENCY)) {
-        await Promise.all(batch.map((id) => moveTo(deps, store, id, target)));
+        await Promise.all(batch.map((id) => moveTo(deps, store, id, followed)));
       }
-      current = await findCurrent();
-      if (current?.id === target.id) return;
+      const now = await followedOf(deps, agent);
+      if (isSameFollowed(followed, now)) return;
+      followed = now;
     }
   } catch (error) {
     deps.log.error('schedules did not follow a new version', { agent: name, error: String(error) });
@@ -59,9 +67,10 @@ export async function moveSchedulesToCurrentVersion(
 }
 
 /** Moves a schedule that follows the agent, and adds a timeline entry if the new version rejects its input. */
-async function moveTo(deps: FollowDeps, store: ScheduleStore, id: string, agent: AgentVersion): Promise<void> {
-  const moved = await store.change(id, followTo(agent));
-  if (moved === undefined) return;
+async function moveTo(deps: FollowDeps, store: ScheduleStore, id: string, followed: Followed): Promise<void> {
+  const moved = await store.change(id, followTo(followed));
+  const agent = moved && followed.get(moved.channel ?? 'latest');
+  if (moved === undefined || agent === undefined) return;
   const [message] = await inputWarnings(deps, { id: agent.workspaceId, slug: agent.orgSlug }, moved, agent);
   if (message === undefined) return;
   await store.change(id, ({ agentId }) =>
@@ -70,20 +79,28 @@ async function moveTo(deps: FollowDeps, store: ScheduleStore, id: string, agent:
 }
 
 /**
- * Returns the version that a due schedule runs; for a schedule on `dev`, the latest `dev` version of its owner. A
- * schedule that follows versions is updated here if a process died after it published or deleted a version and before
- * it moved the schedule. Returns `undefined` if no version is left.
+ * Returns the version that a due schedule runs; for a schedule on `dev`, the latest `dev` version of its owner, and for
+ * one that follows a channel, what a call of that gets. A schedule that follows versions is updated here if a process died
+ * after it published or deleted a version and before it moved the schedule. Returns `undefined` if no version is left.
  */
-export async function versionToRun(deps: FollowDeps, schedule: Schedule): Promise<AgentVersion | undefined> {
+export async function versionToRun(deps: FollowDeps, schedule: Schedule): Promise<Resolved | undefined> {
   if (schedule.devOf != null) {
     // Former members of the workspace may no longer run anything in it.
     const member = await findMembership(deps, schedule.devOf, schedule.workspaceId);
-    return member && new AgentStore(deps, schedule.agentWorkspaceId).findDev(schedule.agentName, schedule.devOf);
+    const build =
+      member && (await new AgentStore(deps, schedule.agentWorkspaceId).findDev(schedule.agentName, schedule.devOf));
+    return build && { agent: build };
   }
+  const { agentName, workspaceId, channel } = schedule;
+  // A schedule has nothing to stick by: a canary gets its part of the runs.
+  if (channel != null && followsVersions(schedule))
+    return new AgentStore(deps, workspaceId).resolve(agentName, channel, {});
   const agent = await findAnyVersion(deps, schedule.agentId);
   const isBehind = agent === undefined || agent.supersededAt !== undefined;
-  if (!isBehind || !schedule.enabled || !followsVersions(schedule)) return agent;
-  const current = await new AgentStore(deps, schedule.workspaceId).findVersion(schedule.agentName, 'latest');
-  if (current) await moveTo(deps, new ScheduleStore(deps, schedule.workspaceId), schedule.id, current);
-  return current ?? agent;
+  if (!isBehind || !schedule.enabled || !followsVersions(schedule)) return agent && { agent };
+  const { followedOf } = await followedVersions();
+  const followed = await followedOf(deps, { workspaceId, name: agentName });
+  await moveTo(deps, new ScheduleStore(deps, workspaceId), schedule.id, followed);
+  const current = followed.get('latest') ?? agent;
+  return current && { agent: current };
 }

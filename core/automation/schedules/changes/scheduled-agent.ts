@@ -1,10 +1,11 @@
 import { maySee } from '#core/agents/access.ts';
 import { devUserOf } from '#core/agents/dev/slots.ts';
-import { AgentStore, findAnyVersion, findNewest, resolveAgent } from '#core/agents/store.ts';
+import { AgentStore, findAnyVersion, findNewest, resolveCall } from '#core/agents/store.ts';
 import type { Caller } from '#core/base/caller.ts';
 import { PlatformError } from '#core/base/errors.ts';
+import { isChannelName } from '#core/manifest/channel-name.ts';
 import { engineTraits } from '#core/manifest/engines.ts';
-import { DEV, parseVersion, refOf, splitReference, versionName } from '#core/manifest/references.ts';
+import { DEV, fullNameOf, refOf, splitReference, versionName, writtenVersion } from '#core/manifest/references.ts';
 import type { AgentVersion } from '#core/manifest/version.ts';
 import { mayUse, providersOf } from '#core/models/providers.ts';
 import type { Deps } from '#core/ports/deps.ts';
@@ -19,6 +20,8 @@ export interface ScheduledAgent {
   readonly agent: AgentVersion;
   /** Whether the caller named this exact version, so that the schedule does not follow newer ones. */
   readonly isPinned: boolean;
+  /** The channel that the caller named. */
+  readonly channel?: string;
 }
 
 /**
@@ -60,13 +63,25 @@ async function findByName(deps: AgentDeps, caller: Caller, body: NewScheduleBody
   }
   const { org = caller.workspace.slug, name, version: named } = parts;
   const version = named ?? body.agent_version ?? 'latest';
-  const agent =
-    (await resolveAgent(deps, org, name, version, devUserOf(caller))) ??
-    (version === 'latest' ? await findNewest(deps, org, name) : undefined);
+  const resolved = await resolveCall(deps, { org, agent: name, version }, { devOf: devUserOf(caller) });
+  const agent = resolved?.agent ?? (version === 'latest' ? await findNewest(deps, org, name) : undefined);
   if (agent === undefined || !(await maySchedule(deps, caller, agent))) {
     throw new PlatformError('NOT_FOUND', `There is no agent ${org}/${name} with a version ${version}.`.slice(0, 300));
   }
-  return { agent, isPinned: agent.devOf !== undefined || (named !== undefined && named !== 'latest') };
+  const channel = resolved?.channel?.name;
+  if (channel !== undefined) checkFollowsOwn(agent, channel, caller.workspace.id);
+  const isPinned = agent.devOf !== undefined || (channel === undefined && named !== undefined && named !== 'latest');
+  return { agent, isPinned, ...(channel !== undefined && { channel }) };
+}
+
+/** Throws INVALID_INPUT for a channel of another workspace, which could change without the consent of this one. */
+export function checkFollowsOwn(agent: AgentVersion, channel: string, workspaceId: string): void {
+  if (agent.workspaceId === workspaceId) return;
+  throw new PlatformError(
+    'INVALID_INPUT',
+    `agent: ${fullNameOf(agent)} belongs to another workspace, so its channel ${channel} cannot be followed.`,
+    { hint: `Name a version, such as ${refOf(agent)}.` },
+  );
 }
 
 /** All members of a workspace share its schedules, so agents visible to only one member are rejected. */
@@ -83,25 +98,27 @@ export async function findOtherVersion(
   version: string,
   devOf = schedule.devOf ?? undefined,
 ): Promise<AgentVersion> {
-  const number = parseVersion(/^\d/.test(version) ? `v${version}` : version);
   const agents = new AgentStore(deps, schedule.agentWorkspaceId);
   const isDev = version === DEV && devOf !== undefined;
   const agent = isDev
     ? await agents.findDev(schedule.agentName, devOf)
-    : number && (await agents.findVersion(schedule.agentName, number));
+    : (await agents.resolve(schedule.agentName, writtenVersion(version)))?.agent;
   if (!agent || (agent.workspaceId !== schedule.workspaceId && !agent.definition.is_public)) {
     const name = `${schedule.agentOrg}/${schedule.agentName}`;
-    throw new PlatformError('NOT_FOUND', `There is no agent ${name} with a version ${version.slice(0, 20)}.`);
+    const what = isChannelName(version) ? 'channel' : 'version';
+    throw new PlatformError('NOT_FOUND', `There is no agent ${name} with a ${what} ${version.slice(0, 32)}.`);
   }
+  if (isChannelName(version)) checkFollowsOwn(agent, version, schedule.workspaceId);
   return agent;
 }
 
-/** Returns the ID of the version that schedules of this agent follow. */
+/** Returns the ID of the version that schedules of this agent follow: by default, of the current one. */
 export async function currentVersionId(
   deps: AgentDeps,
   { workspaceId, name }: AgentVersion,
+  channel: string | null | undefined,
 ): Promise<string | undefined> {
-  return (await new AgentStore(deps, workspaceId).findVersion(name, 'latest'))?.id;
+  return (await new AgentStore(deps, workspaceId).resolve(name, channel ?? 'latest'))?.agent.id;
 }
 
 /** Throws INVALID_INPUT for a provider that the agent does not support. Programs bring their own models. */

@@ -2,6 +2,7 @@ import { devUserOf } from '#core/agents/dev/slots.ts';
 import { AgentStore } from '#core/agents/store.ts';
 import type { Caller } from '#core/base/caller.ts';
 import { Zone } from '#core/base/zone.ts';
+import { isChannelName } from '#core/manifest/channel-name.ts';
 import { QUEUE_RULES, type QueueRules } from '#core/manifest/queue-rules.ts';
 import { queueRulesOf } from '#core/manifest/queue-shapes.ts';
 import { retryPolicyOf } from '#core/manifest/retry-policy.ts';
@@ -51,7 +52,7 @@ export async function updateSchedule(
   await adjustTimers(deps, before, after);
   // A version published in the meantime may have found the schedule disabled, or not yet following versions.
   const mayLag = version && !isNumbered(body.agent_version) && followsVersions(after);
-  if (!mayLag || (await currentVersionId(deps, version)) === version.id) return after;
+  if (!mayLag || (await currentVersionId(deps, version, after.channel)) === version.id) return after;
   await moveSchedulesToCurrentVersion(deps, version);
   return (await store.find(after.id)) ?? after;
 }
@@ -71,7 +72,12 @@ async function findVersionFor(
   const version = body.agent_version
     ? await findOtherVersion(deps, schedule, body.agent_version, devUserOf(caller))
     : mayStart && willFollow
-      ? await new AgentStore(deps, schedule.agentWorkspaceId).findVersion(schedule.agentName, 'latest')
+      ? (
+          await new AgentStore(deps, schedule.agentWorkspaceId).resolve(
+            schedule.agentName,
+            schedule.channel ?? 'latest',
+          )
+        )?.agent
       : undefined;
   const provider = body.llm_provider ?? body.provider;
   if (provider) {
@@ -116,6 +122,7 @@ const LISTED_SETTINGS = {
   input: 'input_data',
   llmProvider: 'llm_provider',
   autoUpdate: 'auto_update',
+  channel: 'channel',
   overlap: 'overlap',
   alertWebhookUrl: 'alert_webhook_url',
   alertOnFailureCount: 'alert_on_failure_count',
@@ -133,6 +140,7 @@ type Settings = Pick<Schedule, keyof typeof LISTED_SETTINGS | 'enabled'>;
 function settingsAfter(body: ScheduleChangesBody, { schedule, alertWebhookUrl, now }: Changed): Settings {
   const provider = body.llm_provider !== undefined ? body.llm_provider : body.provider;
   if (schedule.type === 'webhook') checkNoCron(body.cron_expression);
+  const autoUpdate = autoUpdateAfter(body, schedule);
   return {
     cronExpression: body.cron_expression ? checkCron(body.cron_expression) : schedule.cronExpression,
     timezone: body.timezone ? Zone.of(body.timezone).name : schedule.timezone,
@@ -140,7 +148,8 @@ function settingsAfter(body: ScheduleChangesBody, { schedule, alertWebhookUrl, n
     input: body.input_data ?? schedule.input,
     llmProvider: provider !== undefined ? provider : schedule.llmProvider,
     overlap: body.overlap ?? schedule.overlap,
-    autoUpdate: autoUpdateIn(body) ?? (isNumbered(body.agent_version) ? false : schedule.autoUpdate),
+    autoUpdate,
+    channel: channelAfter(body, schedule, autoUpdate),
     alertWebhookUrl: body.alert_webhook_url !== undefined ? alertWebhookUrl : schedule.alertWebhookUrl,
     alertOnFailureCount: body.alert_on_failure_count ?? schedule.alertOnFailureCount,
     maxConsecutiveFailures: body.max_consecutive_failures ?? schedule.maxConsecutiveFailures,
@@ -165,7 +174,21 @@ function eventsOf(before: Schedule, after: Settings): NewScheduleEvent[] {
   return events;
 }
 
-const isNumbered = (version: string | null | undefined): boolean => Boolean(version) && version !== 'latest';
+const isNumbered = (version: string | null | undefined): boolean =>
+  Boolean(version) && version !== 'latest' && !isChannelName(version!);
+
+/** A schedule that is fixed to a version follows no channel. */
+function channelAfter({ agent_version: version }: ScheduleChangesBody, before: Schedule, autoUpdate: boolean) {
+  if (!autoUpdate) return null;
+  if (!version) return before.channel ?? null;
+  return isChannelName(version) ? version : null;
+}
+
+function autoUpdateAfter(body: ScheduleChangesBody, { autoUpdate }: Schedule): boolean {
+  const { agent_version: version } = body;
+  if (version && isChannelName(version)) return autoUpdateIn(body) ?? true;
+  return autoUpdateIn(body) ?? (isNumbered(version) ? false : autoUpdate);
+}
 
 /** A rule that is absent stays, null removes it. */
 function rulesAfter(

@@ -212,17 +212,19 @@ async function startScheduledCall(
   run: OpenScheduleRun,
   { input, scheduledAt, waitUntil, ...trace }: Omit<RunSettings, 'onStarted'>,
 ): Promise<StartedCall> {
-  const [agent, workspace] = await Promise.all([
+  const [resolved, workspace] = await Promise.all([
     versionToRun(deps, schedule),
     findWorkspace(deps, schedule.workspaceId),
   ]);
   if (workspace === undefined) throw new Error(`workspace ${schedule.workspaceId} has a schedule but no record`);
+  const { agent, channel } = resolved ?? {};
   checkStillShared(agent, schedule);
   await noteLackingGrants(deps, schedule, agent);
   const endpoint = agent.definition.default_endpoint;
-  await checkDeprecation(deps, agent, endpoint);
+  await checkDeprecation(deps, { agent, channel }, endpoint);
   return startCall(deps, {
     agent,
+    channel,
     endpoint,
     input: {
       document: input,
@@ -255,7 +257,12 @@ const rulesOf = ({ concurrency, rate, debounce }: Schedule): QueueRules => ({
 
 /** An agent of another workspace may have been deleted or made private since the schedule was created. */
 function checkStillShared(agent: AgentVersion | undefined, schedule: Schedule): asserts agent is AgentVersion {
-  const name = `${schedule.agentOrg}/${schedule.agentName} ${schedule.agentVersion}`;
+  const full = `${schedule.agentOrg}/${schedule.agentName}`;
+  const name = `${full} ${schedule.agentVersion}`;
+  if (agent === undefined && schedule.channel != null) {
+    const text = `The channel ${schedule.channel} of ${full}, which this schedule follows, was deleted.`;
+    throw new PlatformError('NOT_FOUND', text, { hint: 'Change its agent_version, or make the channel again.' });
+  }
   if (agent === undefined) throw new PlatformError('NOT_FOUND', `The agent ${name} of this schedule was deleted.`);
   if (agent.workspaceId !== schedule.workspaceId && !agent.definition.is_public) {
     throw new PlatformError('FORBIDDEN', `The agent ${name} of this schedule is no longer public.`);

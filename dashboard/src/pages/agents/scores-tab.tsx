@@ -1,6 +1,7 @@
 import { Gauge } from 'lucide-react';
 import type { AnswerOf } from '../../api/client.ts';
 import { useOperation } from '../../api/query.ts';
+import { scoreText } from '../../api/score-text.ts';
 import { useWorkspace } from '../../api/session.ts';
 import { COMMAND } from '../../base.ts';
 import { count } from '../../ui/data/numbers.tsx';
@@ -11,7 +12,6 @@ import { ErrorBox } from '../../ui/error-box.tsx';
 import { Loading } from '../../ui/loading.tsx';
 import { Section } from '../../ui/page.tsx';
 import { escapeText } from '../../ui/text/escape-text.ts';
-import { textOf } from '../runs/run-scores.tsx';
 import { numberOf, type TabProps } from './version.ts';
 
 type Point = AnswerOf<'getScoreSeries'>['points'][number];
@@ -68,7 +68,7 @@ export default function ScoresTab({ agent }: Pick<TabProps, 'agent'>) {
             { title: 'Version', cell: ({ agent_version }) => agent_version },
             {
               title: 'Scores',
-              cell: ({ scores }) => scores.map((score) => `${score.name}: ${textOf(score)}`).join(', '),
+              cell: ({ scores }) => scores.map((score) => `${score.name}: ${scoreText(score)}`).join(', '),
             },
             { title: 'Started', cell: ({ started_at }) => <Time at={started_at} />, from: 'sm' },
           ]}

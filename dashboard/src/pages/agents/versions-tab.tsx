@@ -17,13 +17,14 @@ import { ShownOnce } from '../../ui/shown-once.tsx';
 import { DiffView } from '../../ui/text/diff.tsx';
 import { escapeText } from '../../ui/text/escape-text.ts';
 import { expand, filesOf, textOf, useBundle } from './bundle-zip.ts';
+import { Channels } from './channels.tsx';
 import { publishAgain } from './publish-again.ts';
 import { skillFilesOf } from './skill-files.ts';
 import type { TabProps, Version } from './version.ts';
 
 const route = getRouteApi('/signed-in/$workspace/agents/$name');
 
-/** All versions of an agent, with a diff between two of them and a rollback to an older one. */
+/** All versions of an agent, with its channels, a diff between two of them and a rollback to an older one. */
 export default function VersionsTab({ agent, versions }: TabProps) {
   const { with: other } = route.useSearch();
   const { id: workspaceId, slug, role } = useWorkspace();
@@ -79,6 +80,7 @@ export default function VersionsTab({ agent, versions }: TabProps) {
           },
         ]}
       />
+      {agent.type !== 'skill' && <Channels agent={agent} versions={versions} />}
       {versions.length > 1 && <Compare agent={agent} versions={versions} other={other} />}
       <ConfirmDialog
         title={`Publish ${restored?.version} again?`}

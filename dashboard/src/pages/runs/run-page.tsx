@@ -183,6 +183,7 @@ function Source({ run }: { readonly run: Run }) {
       >
         {run.agent_name}@{run.agent_version}
       </Link>
+      {run.channel !== null && ` by ${escapeText(run.channel)}${run.is_canary ? ', its canary' : ''}`}
       {run.endpoint !== 'run' && ` ${escapeText(run.endpoint)}`} ·{' '}
       {run.schedule_id === null ? (
         `by ${run.trigger_source}`

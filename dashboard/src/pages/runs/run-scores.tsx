@@ -1,7 +1,7 @@
 import { Trash2 } from 'lucide-react';
 import { useState } from 'react';
-import type { AnswerOf } from '../../api/client.ts';
 import { useAction, useOperation } from '../../api/query.ts';
+import { scoreText } from '../../api/score-text.ts';
 import { Button, IconButton } from '../../ui/button.tsx';
 import { Time } from '../../ui/data/time.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
@@ -9,7 +9,6 @@ import { ErrorBox } from '../../ui/error-box.tsx';
 import { TextField } from '../../ui/field.tsx';
 import { escapeText } from '../../ui/text/escape-text.ts';
 
-type Score = AnswerOf<'listRunScores'>['scores'][number];
 interface Params {
   readonly workspace_id: string;
   readonly run_id: string;
@@ -30,7 +29,7 @@ export function RunScores({ params }: { readonly params: Params }) {
         {data.scores.map((score) => (
           <li key={`${score.name} ${score.source}`} className="flex min-w-0 flex-wrap items-center gap-x-2">
             <span className="font-medium">
-              {score.name}: {textOf(score)}
+              {score.name}: {scoreText(score)}
             </span>
             <span className="text-soft">
               by {score.source}, <Time at={score.updated_at} />
@@ -52,9 +51,6 @@ export function RunScores({ params }: { readonly params: Params }) {
     </section>
   );
 }
-
-export const textOf = ({ value, label }: Pick<Score, 'value' | 'label'>): string =>
-  value === null ? escapeText(label!) : String(value);
 
 /** Gives a run a score: a number or a label, with a comment. */
 export function ScoreDialog({ params, onClose }: { readonly params: Params; readonly onClose: () => void }) {

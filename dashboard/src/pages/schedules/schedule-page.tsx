@@ -124,7 +124,7 @@ function Shown({ schedule }: { readonly schedule: Schedule }) {
         <Section title="Settings">
           <Facts
             facts={[
-              ['Version', `${agent_version}${schedule.auto_update ? ', follows new versions' : ', fixed'}`],
+              ['Version', `${agent_version}, ${followed(schedule)}`],
               ['While a run is in progress', schedule.overlap === 'skip' ? 'Skip the next one' : 'Start the next one'],
               ['Alerts', schedule.alert_webhook_url ?? 'None'],
               ['Failures in a row', `${schedule.consecutive_failures} of ${schedule.max_consecutive_failures}`],
@@ -347,3 +347,6 @@ function History({ scheduleId }: { readonly scheduleId: string }) {
     </Section>
   );
 }
+
+const followed = ({ auto_update, channel }: Pick<Schedule, 'auto_update' | 'channel'>): string =>
+  !auto_update ? 'fixed' : channel === undefined ? 'follows new versions' : `follows the channel ${channel}`;

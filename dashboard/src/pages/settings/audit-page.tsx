@@ -1,5 +1,6 @@
 import { getRouteApi } from '@tanstack/react-router';
 import { ScrollText } from 'lucide-react';
+import type { AnswerOf } from '../../api/client.ts';
 import { useOperation } from '../../api/query.ts';
 import { useWorkspace } from '../../api/session.ts';
 import { Badge } from '../../ui/data/status.tsx';
@@ -22,6 +23,17 @@ const inWords = (operation: string): string => {
   return words[0]!.toUpperCase() + words.slice(1);
 };
 
+type Entry = AnswerOf<'listAuditEntries'>['entries'][number];
+
+function whoOf({ actor, user, trust }: Entry): string {
+  if (actor === 'link') return 'Somebody with a link';
+  if (actor !== 'trust') return user?.email ?? user?.id ?? 'The operator';
+  const { repository, project_path, ref, run_id, pipeline_id } = trust?.claims ?? {};
+  const run = run_id ?? pipeline_id;
+  const parts = [repository ?? project_path, ref, run === undefined ? undefined : `run ${run}`];
+  return ['CI job', ...parts.filter((part) => part !== undefined)].join(' ');
+}
+
 /** Audit log of the workspace, for owners. */
 export function AuditPage() {
   const { id: workspace_id, slug } = useWorkspace();
@@ -39,7 +51,7 @@ export function AuditPage() {
           keyOf={({ id }) => id}
           columns={[
             { title: 'When', cell: ({ created_at }) => <Time at={created_at} /> },
-            { title: 'Who', cell: ({ user }) => user?.email ?? user?.id ?? 'The operator' },
+            { title: 'Who', cell: whoOf },
             { title: 'What', cell: ({ operation }) => inWords(operation) },
             {
               title: 'Of',

@@ -19,6 +19,7 @@ import { SettingsFrame } from './settings-frame.tsx';
 const SCOPES = [
   { id: 'read', label: 'Read', description: 'Read-only access' },
   { id: 'approve', label: 'Approve', description: 'Read, approve calls that wait, and answer questions' },
+  { id: 'publish', label: 'Publish', description: 'Publish agents and see them, nothing else' },
   { id: 'run', label: 'Run', description: 'Also run agents, cancel and replay runs' },
   { id: 'manage', label: 'Manage', description: 'Full access with your permissions' },
 ];
@@ -111,7 +112,7 @@ function NewKey({ onClose }: { readonly onClose: () => void }) {
       const { key } = await make.mutateAsync({
         body: {
           name,
-          scope: scope as 'read' | 'approve' | 'run' | 'manage',
+          scope: scope as 'read' | 'approve' | 'publish' | 'run' | 'manage',
           ...(isOfOne && { workspace_id: workspace.id }),
           ...(days !== '' && { expires_at: new Date(Date.now() + Number(days) * DAY_MS).toISOString() }),
         },

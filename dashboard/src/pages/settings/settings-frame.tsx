@@ -8,6 +8,7 @@ const PARTS = [
   ['members', 'Members'],
   ['keys', 'API keys'],
   ['clients', 'Connected clients'],
+  ['trusts', 'Publishing from CI'],
   ['secrets', 'Secrets'],
   ['providers', 'Providers'],
   ['destinations', 'Destinations'],

@@ -1,0 +1,32 @@
+import type { AgentVersion } from '#core/manifest/version.ts';
+import type { Deps } from '#core/ports/deps.ts';
+import { readHead } from '../record.ts';
+import { type CalledChannel, channelIn, isOnCanary, type Sticking } from './channel.ts';
+
+interface Agents {
+  findVersion(name: string, version: number): Promise<AgentVersion | undefined>;
+}
+
+/**
+ * Finds the version that a channel of an agent gives a call, or everything else without `sticking`; `undefined` if there is
+ * none.
+ */
+export async function resolveChannel(
+  deps: Pick<Deps, 'main'>,
+  agents: Agents,
+  agent: { readonly workspaceId: string; readonly name: string },
+  channelName: string,
+  sticking: Sticking | undefined,
+): Promise<{ readonly agent: AgentVersion; readonly channel: CalledChannel } | undefined> {
+  const { channels, current } = await readHead(deps, agent.workspaceId, agent.name);
+  const channel = channelIn(channels, channelName);
+  if (channel === undefined) {
+    // Makes as many reads as for a channel that exists, so that timing reveals nothing of private agents.
+    await agents.findVersion(agent.name, Math.max(current, 1));
+    return undefined;
+  }
+  const isCanary = sticking !== undefined && isOnCanary(agent, channel, sticking);
+  const found = await agents.findVersion(agent.name, isCanary ? channel.canary!.version : channel.version);
+  const { id, revision } = channel;
+  return found && { agent: found, channel: { name: channelName, id, revision, isCanary } };
+}
