@@ -1,6 +1,7 @@
 import * as z from 'zod';
 import { END_STATUSES } from '#core/base/run-kinds.ts';
 import { EXECUTION_ENGINES } from '#core/manifest/engines.ts';
+import { EVAL_TEXTS, evalSettingsView } from '#core/manifest/evals/settings.ts';
 import { QUEUE_TEXTS, queueViews } from '#core/manifest/queue-shapes.ts';
 import { retryView } from '#core/manifest/retry-policy.ts';
 import { BUSY } from '#core/manifest/session-rules.ts';
@@ -121,6 +122,7 @@ export const agentRecord = publicAgent.extend({
   model_tasks: z.record(z.string(), z.string()).nullable(),
   environment: anyObject.nullable(),
   build: strings.optional().describe('Commands that build the program at upload. Left out: the default.'),
+  evals: evalSettingsView.nullable().describe(`${EVAL_TEXTS.evals} null: by none of these rules.`),
   pip_package: z.string().nullable(),
   entrypoint: z.string().nullable(),
   code_bundle_url: z

@@ -103,6 +103,7 @@ export function ownerView(version: AgentVersion): AgentRecord {
     model_tasks: definition.model_tasks,
     environment: definition.environment,
     ...(definition.build && { build: definition.build }),
+    evals: definition.evals ?? null,
     pip_package: definition.pip_package,
     entrypoint: version.bundle?.entrypoint ?? definition.entrypoint,
     code_bundle_url: version.bundle ? `/agents/${version.id}/bundle` : null,

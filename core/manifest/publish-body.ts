@@ -28,6 +28,7 @@ const WRITTEN = [
   'debounce',
   'sessions',
   'workspace',
+  'evals',
   'accepts_files',
   'accept',
   'max_files',

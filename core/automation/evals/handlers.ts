@@ -8,7 +8,7 @@ import type { Handlers, Incoming } from '#core/http/route.ts';
 import { traitsOf } from '#core/manifest/engines.ts';
 import { unknownMock, withMocks } from '#core/manifest/evals/mocked-tools.ts';
 import { MAX_EVAL_RUNS, type ReadSuites, type Suite } from '#core/manifest/evals/suite.ts';
-import { fullNameOf, versionName } from '#core/manifest/references.ts';
+import { fullNameOf, parseVersion, versionName } from '#core/manifest/references.ts';
 import type { AgentVersion } from '#core/manifest/version.ts';
 import { readEvalSuites } from '#core/manifest/worker-pool/checks.ts';
 import { isoTime } from '#core/ports/clock.ts';
@@ -96,13 +96,21 @@ export const evalHandlers = (deps: EvalDeps): Handlers<typeof evalRoutes> => {
 const numberIn = ([number]: readonly unknown[]): number | undefined =>
   Number.isInteger(number) && (number as number) >= 0 ? (number as number) : undefined;
 
-/** Throws NOT_FOUND for a version that the agent does not have, and INVALID_INPUT for the evaluated version itself. */
+/**
+ * Returns the version to compare with: the wanted one, else that of the manifest, which is left out if it is gone or the evaluated one.
+ * Throws NOT_FOUND for a version that the agent does not have, and INVALID_INPUT for the evaluated version itself.
+ */
 async function baselineOf(
   deps: EvalDeps,
   agent: AgentVersion,
   wanted: string | undefined,
 ): Promise<AgentVersion | undefined> {
-  if (wanted === undefined) return undefined;
+  const versions = new AgentStore(deps, agent.workspaceId);
+  if (wanted === undefined) {
+    const named = agent.definition.evals?.baseline;
+    const version = named === undefined ? undefined : await versions.findVersion(agent.name, parseVersion(named)!);
+    return version?.id === agent.id ? undefined : version;
+  }
   const number = Number(wanted.slice(1));
   if (number === agent.version) {
     throw new PlatformError(
@@ -110,7 +118,7 @@ async function baselineOf(
       `body.baseline: is ${wanted}, the version that is evaluated. Name another one.`,
     );
   }
-  const found = await new AgentStore(deps, agent.workspaceId).findVersion(agent.name, number);
+  const found = await versions.findVersion(agent.name, number);
   if (found !== undefined) return found;
   throw new PlatformError('NOT_FOUND', `body.baseline: ${fullNameOf(agent)} has no version ${wanted}.`);
 }

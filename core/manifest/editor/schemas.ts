@@ -2,6 +2,7 @@ import * as z from 'zod';
 import { SETTING_EFFORTS, SETTINGS } from '#core/models/model-settings.ts';
 import { LLM_PROVIDERS } from '#core/ports/llm.ts';
 import { APPROVAL_TEXTS } from '../approval.ts';
+import { EVAL_TEXTS } from '../evals/settings.ts';
 import { IGNORED, MEMBERS } from '../parsing/members.ts';
 import { QUEUE_TEXTS } from '../queue-shapes.ts';
 import { RETRY_TEXTS } from '../retry-policy.ts';
@@ -165,6 +166,9 @@ const ABOUT: { readonly [path: string]: string } = {
   'debounce.key': QUEUE_TEXTS.key,
   workspace:
     'Whether the files in /home/user are kept from one message of a session to the next; false by default. Loops and programs.',
+  evals: EVAL_TEXTS.evals,
+  'evals.gate': EVAL_TEXTS.gate,
+  'evals.baseline': EVAL_TEXTS.baseline,
   required_secrets: 'Names of secrets that a run requires. Required for tools and agents, [] if there are none.',
   optional_secrets: 'Names of secrets that a run gets if the workspace has them.',
   egress:

@@ -1,0 +1,43 @@
+import * as z from 'zod';
+
+/** The manifest member `evals` (`docs/interface/evals.md#settings`). */
+export type EvalSettings = {
+  /** Whether a version becomes `latest` only once its suites pass. @default false */
+  gate?: true;
+  /** The version to compare with: `latest` or `v<n>`. @default - none */
+  baseline?: string;
+};
+
+/** Descriptions of the members. */
+export const EVAL_TEXTS = {
+  evals: 'How its versions are evaluated.',
+  gate: 'Whether a version becomes latest only once the suites in evals/ pass; false by default.',
+  baseline: 'The version that evaluations compare with: "latest", or one such as "v3". None by default.',
+} as const;
+
+const BASELINE_RULE = 'must be "latest" or a version such as "v3"';
+
+/** The member as manifests write it. */
+export const evalSettingsShape = z.strictObject(
+  {
+    gate: z.boolean('must be true or false').nullish().describe(EVAL_TEXTS.gate),
+    baseline: z
+      .string(BASELINE_RULE)
+      .regex(/^(latest|v[1-9][0-9]{0,4})$/, BASELINE_RULE)
+      .nullish()
+      .describe(EVAL_TEXTS.baseline),
+  },
+  'must be an object with gate and baseline',
+);
+
+/** The member as answers show it. */
+export const evalSettingsView = z.object({
+  gate: z.literal(true).optional().describe(EVAL_TEXTS.gate),
+  baseline: z.string().optional().describe(EVAL_TEXTS.baseline),
+});
+
+/** Returns the settings without those that have their defaults; `undefined` if none is left. */
+export function evalSettingsOf({ gate, baseline }: z.output<typeof evalSettingsShape>): EvalSettings | undefined {
+  const settings = { ...(gate === true && { gate }), ...(baseline != null && { baseline }) };
+  return Object.keys(settings).length === 0 ? undefined : settings;
+}
