@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { ONLINE_TEXTS, type OnlineSettings, onlineSettingsOf, onlineShape, onlineView } from './online.ts';
 
 /** The manifest member `evals` (`docs/interface/evals.md#settings`). */
 export type EvalSettings = {
@@ -6,6 +7,8 @@ export type EvalSettings = {
   gate?: true;
   /** The version to compare with: `latest` or `v<n>`. @default - none */
   baseline?: string;
+  /** @default - runs are not scored */
+  online?: OnlineSettings;
 };
 
 /** Descriptions of the members. */
@@ -26,18 +29,28 @@ export const evalSettingsShape = z.strictObject(
       .regex(/^(latest|v[1-9][0-9]{0,4})$/, BASELINE_RULE)
       .nullish()
       .describe(EVAL_TEXTS.baseline),
+    online: onlineShape.nullish().describe(ONLINE_TEXTS.online),
   },
-  'must be an object with gate and baseline',
+  'must be an object with gate, baseline and online',
 );
 
 /** The member as answers show it. */
 export const evalSettingsView = z.object({
   gate: z.literal(true).optional().describe(EVAL_TEXTS.gate),
   baseline: z.string().optional().describe(EVAL_TEXTS.baseline),
+  online: onlineView.optional().describe(ONLINE_TEXTS.online),
 });
 
 /** Returns the settings without those that have their defaults; `undefined` if none is left. */
-export function evalSettingsOf({ gate, baseline }: z.output<typeof evalSettingsShape>): EvalSettings | undefined {
-  const settings = { ...(gate === true && { gate }), ...(baseline != null && { baseline }) };
+export function evalSettingsOf({
+  gate,
+  baseline,
+  online,
+}: z.output<typeof evalSettingsShape>): EvalSettings | undefined {
+  const settings = {
+    ...(gate === true && { gate }),
+    ...(baseline != null && { baseline }),
+    ...(online != null && { online: onlineSettingsOf(online) }),
+  };
   return Object.keys(settings).length === 0 ? undefined : settings;
 }

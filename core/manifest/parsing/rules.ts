@@ -3,6 +3,7 @@ import { isSettingsSecret } from '#core/models/compatible-providers.ts';
 import { isLlmProvider, PROVIDER_NAMES } from '#core/ports/llm.ts';
 import type { AgentDefinition, AgentType, ExecutionEngine } from '../definition.ts';
 import { traitsOf } from '../engines.ts';
+import { onlineProblems } from '../evals/online.ts';
 import { evalSettingsOf } from '../evals/settings.ts';
 import { type Found, fieldName, show, showKind } from '../field-error.ts';
 import { checkSchema } from '../json-schema/schema-validation.ts';
@@ -134,6 +135,7 @@ export function evalsOf(
     errors.push({ field: 'evals', message });
   }
   const evals = evalSettingsOf(given);
+  if (evals?.online !== undefined) errors.push(...onlineProblems(evals.online, traitsOf(engine).hasLoop));
   return evals === undefined ? {} : { evals };
 }
 

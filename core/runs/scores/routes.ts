@@ -1,15 +1,9 @@
 import * as z from 'zod';
+import { SCORE_WORD, SCORE_WORD_RULE } from '#core/base/score-word.ts';
 import { agentName } from '#core/http/agent-name.ts';
 import { printableLine } from '#core/http/printable-line.ts';
 import { defineRoutes } from '#core/http/route.ts';
-import {
-  MAX_SCORE_COMMENT,
-  MAX_SCORE_LABEL,
-  MAX_SCORE_VALUE,
-  MAX_SCORES,
-  SCORE_WORD,
-  SCORE_WORD_RULE,
-} from './score.ts';
+import { MAX_SCORE_COMMENT, MAX_SCORE_LABEL, MAX_SCORE_VALUE, MAX_SCORES } from './score.ts';
 
 const time = z.iso.datetime();
 const word = z.string().regex(SCORE_WORD, SCORE_WORD_RULE);
