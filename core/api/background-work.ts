@@ -1,6 +1,7 @@
 import { collectAgentGarbage } from '#core/agents/garbage.ts';
 import { purgeUploads } from '#core/agents/uploads/store.ts';
 import { continueEvals } from '#core/automation/evals/continue.ts';
+import { scoreOnline } from '#core/automation/evals/online/continue.ts';
 import { fireDue, fireOverdue, sweepScheduleRuns } from '#core/automation/schedules/runs/fire.ts';
 import { reconcileTimers } from '#core/automation/schedules/timing/timers.ts';
 import { reconcilePayments } from '#core/billing/top-ups/sync.ts';
@@ -16,6 +17,7 @@ import { keepServices } from '#core/services/sweep.ts';
 import type { BackgroundName } from './background.ts';
 import { install } from './install.ts';
 import { deleteExpiredBlobs, finishLostRuns, retryDeliveries, takeBackCanaries, watchBudgets } from './sweeps.ts';
+import { tellWorkspace } from './tell-workspace.ts';
 
 /**
  * The code of every row of the background table, for a host that runs them all. Deployed functions import only their
@@ -42,6 +44,7 @@ export const allWork = {
   // A stopping server waits for the runs of the slice.
   continueBulks: (deps: Parameters<typeof continueBulks>[0]) => continueBulks(deps, 5_000),
   continueEvals: (deps: Parameters<typeof continueEvals>[0]) => continueEvals(deps, 5_000),
+  scoreRuns: (deps: Parameters<typeof scoreOnline>[0]) => scoreOnline(deps, tellWorkspace(deps), 5_000),
   repairTimers: reconcileTimers,
   keepServices,
   applyServices,

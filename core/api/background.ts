@@ -52,7 +52,7 @@ export const BACKGROUND = {
     aws: { everyMinutes: 1, fn: 'sweeper' },
   },
   takeBackCanaries: {
-    about: 'Takes back canaries that fail too often.',
+    about: 'Takes back bad canaries.',
     local: { everySeconds: 10 },
     aws: { everyMinutes: 1, fn: 'sweeper' },
   },
@@ -114,6 +114,11 @@ export const BACKGROUND = {
   continueEvals: {
     about: 'Makes and judges the runs of evaluations.',
     local: { everySeconds: 1 },
+    aws: { everyMinutes: 1, fn: 'schedule-sweeper' },
+  },
+  scoreRuns: {
+    about: 'Scores completed runs.',
+    local: { everySeconds: 2 },
     aws: { everyMinutes: 1, fn: 'schedule-sweeper' },
   },
   repairTimers: {

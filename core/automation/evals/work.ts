@@ -1,7 +1,6 @@
 import { isUsedUp, type LimitError } from '#core/accounts/limits/rate-limit.ts';
 import { findMembership } from '#core/accounts/workspaces/store.ts';
 import { AgentStore } from '#core/agents/store.ts';
-import type { Caller } from '#core/base/caller.ts';
 import { isHostBusy, isPlatformError, type PlatformError } from '#core/base/errors.ts';
 import { withMocks } from '#core/manifest/evals/mocked-tools.ts';
 import { shortText } from '#core/manifest/evals/suite.ts';
@@ -12,7 +11,7 @@ import type { Evaluation, Slot, SlotResult, StoredCase, StoredSlot } from './eva
 import { lanesOf, runIdOf, slotsOf } from './eval.ts';
 import { grade } from './grade.ts';
 import type { Lane, Outcome } from './outcome.ts';
-import { runOnce } from './run-once.ts';
+import { type Asker, runOnce } from './run-once.ts';
 import { type DueEval, EvalStore } from './store.ts';
 import { type CaseOutcomes, verdictOf } from './verdict.ts';
 
@@ -75,17 +74,17 @@ export async function workOn(deps: Deps, due: DueEval, until: number): Promise<v
 
 /** What the runs of an evaluation need. */
 interface Scene {
-  readonly caller: Caller;
+  readonly asker: Asker;
   readonly agents: { readonly [L in Lane]?: AgentVersion };
 }
 
 async function sceneOf(deps: Deps, evaluation: Evaluation): Promise<Scene | { readonly problem: string }> {
-  const { createdBy: userId, workspaceId, id, versions, createdAt } = evaluation;
+  const { createdBy: userId, workspaceId, versions, createdAt } = evaluation;
   if (deps.clock.now() - Date.parse(createdAt) > MAX_AGE_MS)
     return { problem: 'It was not completed within three days.' };
   const membership = await findMembership(deps, userId, workspaceId);
   if (membership === undefined) return { problem: 'The user who started it is no longer a member of the workspace.' };
-  const caller = { ...membership, userId, keyId: id, ...(evaluation.isBound && { limits: { workspaceId } }) };
+  const asker = { workspace: membership.workspace, userId };
   const agents: { [L in Lane]?: AgentVersion } = {};
   for (const lane of lanesOf(evaluation)) {
     const version = versions[lane]!;
@@ -93,7 +92,7 @@ async function sceneOf(deps: Deps, evaluation: Evaluation): Promise<Scene | { re
     if (agent === undefined) return { problem: `The version ${version.name} was deleted.` };
     agents[lane] = agent;
   }
-  return { caller, agents };
+  return { asker, agents };
 }
 
 class Work {
@@ -178,10 +177,10 @@ class Work {
         return 'done';
       }
       const agent = mocked(this.#scene.agents[slot.lane]!, suite.mocks ?? {});
-      const { caller } = this.#scene;
+      const { asker } = this.#scene;
       const { default_endpoint: endpoint } = agent.definition;
-      const ended = await runOnce(this.#deps, { agent, endpoint, document: each.vars, caller, runId });
-      const result = ended && (await grade(this.#deps, { case: each, suite, agent, caller, ended }));
+      const ended = await runOnce(this.#deps, { agent, endpoint, document: each.vars, asker, runId });
+      const result = ended && (await grade(this.#deps, { case: each, suite, agent, asker, ended }));
       return result === undefined ? { until: clock.now() + PENDING_MS } : await this.#complete(stored, result);
     } catch (error) {
       if (isHostBusy(error)) return { until: clock.now() + NO_ROOM_MS, isFull: true };
