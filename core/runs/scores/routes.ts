@@ -18,7 +18,7 @@ const score = z.object({
   value: z.number().nullable().describe('Null: the score is a label.'),
   label: z.string().nullable().describe('Null: the score is a number.'),
   comment: z.string().nullable().describe('Text for people who read the run. Null: none.'),
-  created_by: z.string().describe('Id of the user whose key sent the score.'),
+  created_by: z.string().describe('Id of the user whose key sent the score; `platform` for online scores.'),
   created_at: time,
   updated_at: time.describe('When the score was replaced last.'),
 });

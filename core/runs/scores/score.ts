@@ -16,7 +16,7 @@ export interface Score {
   readonly value?: number;
   readonly label?: string;
   readonly comment?: string;
-  /** Id of the user whose key sent it. */
+  /** Id of the user whose key sent it; `platform` for online scores. */
   readonly createdBy: string;
   /** ISO 8601. */
   readonly createdAt: string;
