@@ -174,8 +174,6 @@ const ABOUT: { readonly [path: string]: string } = {
   'evals.online.sample': ONLINE_TEXTS.sample,
   'evals.online.budget_usd_per_day': ONLINE_TEXTS.budget_usd_per_day,
   'evals.online.judge': ONLINE_TEXTS.judge,
-  'evals.online.judge.model': 'The model that judges, such as "claude-haiku-5.5".',
-  'evals.online.judge.agent': 'The agent of the workspace that judges, such as "main/my-judge@v3".',
   'evals.online.assert': ONLINE_TEXTS.assert,
   'evals.online.assert[].type': 'The type, such as "llm-rubric"; "not-" before it means the opposite.',
   'evals.online.assert[].value': 'What the output is compared with; a rubric; a program.',

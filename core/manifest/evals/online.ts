@@ -59,7 +59,7 @@ export const onlineView = z.object({
     })
     .optional()
     .describe(ONLINE_TEXTS.judge),
-  assert: z.array(z.record(z.string(), z.json())).describe(ONLINE_TEXTS.assert),
+  assert: z.array(z.record(z.string(), z.unknown())).describe(ONLINE_TEXTS.assert),
 });
 
 export const onlineSettingsOf = ({
