@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import { END_STATUSES } from '#core/base/run-kinds.ts';
 import { EXECUTION_ENGINES } from '#core/manifest/engines.ts';
-import { EVAL_TEXTS, evalSettingsView } from '#core/manifest/evals/settings.ts';
+import { EVAL_TEXTS, evalSettingsView } from '#core/manifest/evals/settings-view.ts';
 import { QUEUE_TEXTS, queueViews } from '#core/manifest/queue-shapes.ts';
 import { retryView } from '#core/manifest/retry-policy.ts';
 import { BUSY } from '#core/manifest/session-rules.ts';

@@ -2,6 +2,7 @@ import * as z from 'zod';
 import { SCORE_WORD, SCORE_WORD_RULE } from '#core/base/score-word.ts';
 import type { FieldError } from '../field-error.ts';
 import { assertShape, judgeShape, readAssert, type WrittenAssert } from './read-assert.ts';
+import { MAX_ONLINE_ASSERTS } from './settings-view.ts';
 import { type Judge, rowOfAssert } from './suite.ts';
 
 /** How runs are scored after their end (`docs/interface/evals.md#online`). */
@@ -17,7 +18,6 @@ export type OnlineSettings = {
 /** The score that sums up the others. No assert may have its name as `metric`. */
 export const ONLINE_SCORE = 'online';
 
-const MAX_ONLINE_ASSERTS = 20;
 /** All asserts as JSON: a definition is read in each call. */
 const MAX_ONLINE_BYTES = 32 * 1024;
 /** Applies to a manifest that names none: a forgotten limit must not become a bill. */
@@ -27,15 +27,6 @@ const MAX_BUDGET_USD_PER_DAY = 1000;
 const SAMPLE_RULE = 'must be a number from 0 to 1, such as 0.05';
 const BUDGET_RULE = `must be a number of US dollars from 0 to ${MAX_BUDGET_USD_PER_DAY}`;
 const ASSERT_RULE = `must be a list of 1 to ${MAX_ONLINE_ASSERTS} asserts`;
-
-/** Descriptions of the members. */
-export const ONLINE_TEXTS = {
-  online: 'Scores of runs after their end, in production. None by default.',
-  sample: 'Share of the runs that are scored, from 0 to 1.',
-  budget_usd_per_day: 'What judges may cost in a day (UTC), in US dollars; 1 by default.',
-  judge: 'Who judges rubrics: a model or an agent.',
-  assert: `What is scored: 1 to ${MAX_ONLINE_ASSERTS} asserts, as in suites; {{name}} is a member of the run's input.`,
-} as const;
 
 /** The member as manifests write it. */
 export const onlineShape = z.strictObject(
@@ -47,20 +38,6 @@ export const onlineShape = z.strictObject(
   },
   'must be an object with sample, budget_usd_per_day, judge and assert',
 );
-
-/** The member as answers show it. */
-export const onlineView = z.object({
-  sample: z.number().describe(ONLINE_TEXTS.sample),
-  budget_usd_per_day: z.number().describe(ONLINE_TEXTS.budget_usd_per_day),
-  judge: z
-    .object({
-      model: z.string().optional().describe('The model that judges.'),
-      agent: z.string().optional().describe('The agent that judges, such as `main/my-judge@v3`.'),
-    })
-    .optional()
-    .describe(ONLINE_TEXTS.judge),
-  assert: z.array(z.record(z.string(), z.unknown())).describe(ONLINE_TEXTS.assert),
-});
 
 export const onlineSettingsOf = ({
   sample,

@@ -1,5 +1,6 @@
 import * as z from 'zod';
-import { ONLINE_TEXTS, type OnlineSettings, onlineSettingsOf, onlineShape, onlineView } from './online.ts';
+import { type OnlineSettings, onlineSettingsOf, onlineShape } from './online.ts';
+import { EVAL_TEXTS, ONLINE_TEXTS } from './settings-view.ts';
 
 /** The manifest member `evals` (`docs/interface/evals.md#settings`). */
 export type EvalSettings = {
@@ -10,13 +11,6 @@ export type EvalSettings = {
   /** @default - runs are not scored */
   online?: OnlineSettings;
 };
-
-/** Descriptions of the members. */
-export const EVAL_TEXTS = {
-  evals: 'How its versions are evaluated.',
-  gate: 'Whether a version becomes latest only once the suites in evals/ pass; false by default.',
-  baseline: 'The version that evaluations compare with: "latest", or one such as "v3". None by default.',
-} as const;
 
 const BASELINE_RULE = 'must be "latest" or a version such as "v3"';
 
@@ -33,13 +27,6 @@ export const evalSettingsShape = z.strictObject(
   },
   'must be an object with gate, baseline and online',
 );
-
-/** The member as answers show it. */
-export const evalSettingsView = z.object({
-  gate: z.literal(true).optional().describe(EVAL_TEXTS.gate),
-  baseline: z.string().optional().describe(EVAL_TEXTS.baseline),
-  online: onlineView.optional().describe(ONLINE_TEXTS.online),
-});
 
 /** Returns the settings without those that have their defaults; `undefined` if none is left. */
 export function evalSettingsOf({

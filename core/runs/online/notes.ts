@@ -2,7 +2,7 @@ import { batchesOf } from '#core/base/batches.ts';
 import { epochSeconds, isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import type { FeedRecord } from '#core/ports/feed.ts';
-import { absent, type Key, lessThan } from '#core/ports/table.ts';
+import { absent, type Key, lessThan, queryAll } from '#core/ports/table.ts';
 import { hexOf, runIdOf, workspaceIdOf } from '../items.ts';
 
 /*
@@ -20,7 +20,7 @@ const KEPT_SECONDS = 48 * 3600;
 const RENEWED_SECONDS = 36 * 3600;
 const PUTS_AT_ONCE = 50;
 
-export const ONLINE_AGENTS = 'ONLINE';
+const ONLINE_AGENTS = 'ONLINE';
 
 export const onlineNoteKey = (workspaceId: string, runId: string): Key => ({
   pk: `WS#${workspaceId}#ONLINE`,
@@ -36,6 +36,13 @@ export const onlineAgentIndex = (workspaceId: string, agent: string, from: numbe
   gsi1pk: ONLINE_AGENTS,
   gsi1sk: `${isoTime(from)}#${workspaceId}#${agent}`,
 });
+
+/** An agent that a process may take. */
+export interface OnlineAgent {
+  readonly workspaceId: string;
+  readonly agent: string;
+  readonly listedAs: string;
+}
 
 /** Notes the completed runs of a batch that are to be scored. Costs nothing if there are none. Safe to repeat. */
 export async function noteForScores(
@@ -77,4 +84,13 @@ async function listAgent({ runs, clock }: Pick<Deps, 'runs' | 'clock'>, workspac
 export async function judgesOf({ runs }: Pick<Deps, 'runs'>, workspaceId: string, runId: string): Promise<string[]> {
   const note = await runs.get(onlineNoteKey(workspaceId, runId));
   return (note?.judges as string[] | undefined) ?? [];
+}
+
+/** Yields the agents of all workspaces that no process holds. */
+export async function* listOnlineAgents({ runs, clock }: Pick<Deps, 'runs' | 'clock'>): AsyncGenerator<OnlineAgent> {
+  // In the sort key, `#` and names follow the time; `$` sorts after `#`.
+  const sk = { lessThan: `${isoTime(clock.now())}$` };
+  for await (const item of queryAll(runs, { index: 'gsi1', pk: ONLINE_AGENTS, sk })) {
+    yield { workspaceId: workspaceIdOf(item), agent: item.sk, listedAs: item.gsi1sk! };
+  }
 }

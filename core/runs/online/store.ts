@@ -1,6 +1,6 @@
 import type { Json } from '#core/base/json.ts';
 import { parseVersion } from '#core/manifest/references.ts';
-import { dayOf, epochSeconds, isoTime } from '#core/ports/clock.ts';
+import { dayOf, epochSeconds } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { retryOnConflict } from '#core/ports/retry-on-conflict.ts';
 import {
@@ -12,15 +12,14 @@ import {
   type Item,
   type Key,
   lessThan,
-  queryAll,
   type TransactOperation,
 } from '#core/ports/table.ts';
 import { noteOperation } from '../destinations/notes.ts';
-import { headKey, runIdOf, workspaceIdOf } from '../items.ts';
+import { headKey, runIdOf } from '../items.ts';
 import type { Run } from '../run.ts';
 import { channelScore } from '../usage/channel-calls.ts';
 import { type Drop, dropOf, MAX_RECENT, type VersionScores, WINDOW } from './drop.ts';
-import { ONLINE_AGENTS, onlineAgentIndex, onlineAgentKey, onlineNoteKey, openNotesOf } from './notes.ts';
+import { type OnlineAgent, onlineAgentIndex, onlineAgentKey, onlineNoteKey, openNotesOf } from './notes.ts';
 
 /*
  * Runs table, besides the notes (`notes.ts`): `WS#<workspace id>#ONLINE_SCORES#<agent> / ...`:
@@ -35,13 +34,6 @@ const SPENT_KEPT_SECONDS = 7 * 24 * 3600;
 /** Versions that are read to find the one before. */
 const MAX_VERSIONS = 20;
 const VERSION_DIGITS = 9;
-
-/** An agent that a process may take. */
-export interface OnlineAgent {
-  readonly workspaceId: string;
-  readonly agent: string;
-  readonly listedAs: string;
-}
 
 /** A run that is to be scored. */
 export interface OnlineNote {
@@ -65,15 +57,6 @@ export interface Scored {
 }
 
 type StoreDeps = Pick<Deps, 'runs' | 'clock'>;
-
-/** Yields the agents of all workspaces that no process holds. */
-export async function* listOnlineAgents({ runs, clock }: StoreDeps): AsyncGenerator<OnlineAgent> {
-  // In the sort key, `#` and names follow the time; `$` sorts after `#`.
-  const sk = { lessThan: `${isoTime(clock.now())}$` };
-  for await (const item of queryAll(runs, { index: 'gsi1', pk: ONLINE_AGENTS, sk })) {
-    yield { workspaceId: workspaceIdOf(item), agent: item.sk, listedAs: item.gsi1sk! };
-  }
-}
 
 /** The runs of one agent that are to be scored, and their scores. */
 export class OnlineStore {

@@ -1,6 +1,6 @@
 import type { Deps } from '#core/ports/deps.ts';
 import type { TellWorkspace } from '#core/runs/notice.ts';
-import { listOnlineAgents } from '#core/runs/online/store.ts';
+import { listOnlineAgents } from '#core/runs/online/notes.ts';
 
 /** A process begins to score runs for this long, then leaves the rest to the next process. */
 const SLICE_MS = 50_000;
