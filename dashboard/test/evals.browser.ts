@@ -126,7 +126,7 @@ describeSite('evaluations', (site) => {
       { baseline: 'v1' },
     );
     const page = await site.open(pageOf('graded', eval_id));
-    await page.getByText('v2 is worse than v1, and this is not chance.').waitFor();
+    await page.getByText('v2 is worse than v1, and this is unlikely to be chance.').waitFor();
     const results = page.getByLabel('Results', { exact: true });
     await results.getByText('5 worse, 0 better').waitFor();
     await results.getByText('of 7 pairs of runs, p = 0.031').waitFor();
@@ -166,7 +166,7 @@ describeSite('evaluations', (site) => {
 
     const listed = await site.open('/acme/agents/graded?tab=evals');
     await listed.getByRole('link', { name: 'v2 against v1' }).click();
-    await listed.getByText('v2 is worse than v1, and this is not chance.').waitFor();
+    await listed.getByText('v2 is worse than v1, and this is unlikely to be chance.').waitFor();
   });
 
   test('an inconclusive one says what would decide it', async () => {

@@ -5,8 +5,11 @@ import { Link } from '../../../ui/link.tsx';
 import { Code } from '../../../ui/text/code.tsx';
 import { escapeText } from '../../../ui/text/escape-text.ts';
 import { JsonView } from '../../../ui/text/viewer.tsx';
-import { type CaseRun, type EvalCase, scoreOf } from './evaluation.ts';
+import { type CaseRun, type EvalCase, scoreOf, scoreText } from './evaluation.ts';
 import { Mark } from './mark.tsx';
+
+/** Reason of an assert that passed. */
+const NOTHING_TO_SAY = 'passed';
 
 /** The runs of a case with the results of all asserts, and its input. */
 export function CaseDetails({ of: { number, runs, vars } }: { readonly of: EvalCase }) {
@@ -33,7 +36,8 @@ export function CaseDetails({ of: { number, runs, vars } }: { readonly of: EvalC
 
 function RunResult({ run }: { readonly run: CaseRun }) {
   const { slug: workspace } = useWorkspace();
-  const { lane, version, repeat, status, score, reason, latency_ms, cost_usd, asserts } = run;
+  const { lane, version, repeat, status, reason, latency_ms, cost_usd, asserts } = run;
+  const score = scoreOf(run);
   return (
     <>
       <p className="flex flex-wrap items-center gap-x-3 gap-y-1">
@@ -41,7 +45,7 @@ function RunResult({ run }: { readonly run: CaseRun }) {
           {version} ({lane}), run {repeat}
         </Link>
         <Mark outcome={status} isWordShown />
-        {score !== null && <span>score {scoreOf(score)}</span>}
+        {score !== undefined && <span>score {score}</span>}
         {latency_ms !== null && <Duration ms={latency_ms} />}
         {cost_usd !== null && <Money usd={cost_usd} />}
       </p>
@@ -58,14 +62,14 @@ function RunResult({ run }: { readonly run: CaseRun }) {
               <span className="flex flex-wrap items-center gap-x-2">
                 <Code>{escapeText(assert.type)}</Code>
                 {assert.metric !== null && <span className="font-medium">{escapeText(assert.metric)}</span>}
-                <span className="text-soft">score {scoreOf(assert.score)}</span>
+                <span className="text-soft">score {scoreText(assert.score)}</span>
                 {assert.judge_run_id !== null && (
                   <Link to="/$workspace/runs/$run" params={{ workspace, run: assert.judge_run_id }}>
                     Run of the judge
                   </Link>
                 )}
               </span>
-              {assert.reason !== '' && <p className="text-soft">{escapeText(assert.reason)}</p>}
+              {assert.reason !== NOTHING_TO_SAY && <p className="text-soft">{escapeText(assert.reason)}</p>}
             </div>
           </li>
         ))}

@@ -7,6 +7,7 @@ import { call } from '../../../api/client.ts';
 import { keyOf } from '../../../api/query.ts';
 import { useWorkspace } from '../../../api/session.ts';
 import { Button } from '../../../ui/button.tsx';
+import { classes } from '../../../ui/classes.ts';
 import { Badge } from '../../../ui/data/status.tsx';
 import { ErrorBox } from '../../../ui/error-box.tsx';
 import { Checkbox } from '../../../ui/field.tsx';
@@ -193,8 +194,10 @@ function CaseRow({
           </div>
           <div className="pl-6 text-xs text-soft">
             {suite !== undefined && <p>{escapeText(suite)}</p>}
-            <p>{inputText(vars)}</p>
-            {why != null && <p className="line-clamp-2 text-bad">{escapeText(why)}</p>}
+            <p className="line-clamp-2 max-sm:hidden">{inputText(vars)}</p>
+            {why != null && (
+              <p className={classes('line-clamp-2', passed === null ? 'text-warn' : 'text-bad')}>{escapeText(why)}</p>
+            )}
           </div>
         </td>
         {lanes.map(({ lane }) => (
@@ -224,13 +227,13 @@ function CaseRow({
 
 function RunLink({ run, number }: { readonly run: CaseRun; readonly number: number }) {
   const { slug: workspace } = useWorkspace();
-  const score = run.score === null ? '' : scoreOf(run.score);
+  const score = scoreOf(run);
   const label = `Run ${run.repeat} of case ${number} on ${run.version}: ${wordOf(run.status)}`;
   return (
     <Link
       to="/$workspace/runs/$run"
       params={{ workspace, run: run.run_id }}
-      aria-label={score === '' ? label : `${label}, score ${score}`}
+      aria-label={score === undefined ? label : `${label}, score ${score}`}
       title={run.reason === null ? undefined : escapeText(run.reason)}
       className="flex h-6 min-w-6 items-center gap-1 rounded px-1 hover:bg-panel"
     >

@@ -18,12 +18,14 @@ import { Code } from '../../../ui/text/code.tsx';
 import { escapeText } from '../../../ui/text/escape-text.ts';
 import { CasesTable } from './cases-table.tsx';
 import {
+  counted,
   type Evaluation,
   POLL_MS,
   probabilityText,
   progressText,
   sentenceOf,
   stateOf,
+  versionsText,
   wholePercent,
 } from './evaluation.ts';
 
@@ -91,7 +93,7 @@ function EvalView({ agentId }: { readonly agentId: string }) {
           {evaluation && (
             <>
               {' '}
-              · started <Time at={evaluation.created_at} />
+              · {versionsText(evaluation)} · started <Time at={evaluation.created_at} />
             </>
           )}
         </>
@@ -127,10 +129,10 @@ function EvalView({ agentId }: { readonly agentId: string }) {
 
 function Summary({ evaluation }: { readonly evaluation: Evaluation }) {
   const { reason, counts, cost_usd, budget_usd, created_at, ended_at, judge_prompt, suites } = evaluation;
-  const facts: [name: string, value: React.ReactNode][] = [
-    ['Took', ended_at && <Duration ms={Date.parse(ended_at) - Date.parse(created_at)} />],
-    ['Judge prompt', judge_prompt && <Code>{judge_prompt}</Code>],
-  ];
+  const facts = [
+    ['Took', ended_at && <Duration key="took" ms={Date.parse(ended_at) - Date.parse(created_at)} />] as const,
+    ['Judge prompt', judge_prompt && <Code key="judge">{judge_prompt}</Code>] as const,
+  ].filter(([, value]) => value !== null);
   return (
     <section aria-label="Summary" className="flex min-w-0 flex-col gap-4">
       <div>
@@ -148,12 +150,12 @@ function Summary({ evaluation }: { readonly evaluation: Evaluation }) {
           {
             name: 'Runs',
             value: progressText(evaluation),
-            note: `${counts.passed} passed, ${counts.failed} failed, ${counts.errors} ${counts.errors === 1 ? 'error' : 'errors'}`,
+            note: `${counts.passed} passed, ${counts.failed} failed, ${counted(counts.errors, 'error')}`,
           },
           { name: 'Cost', value: <Money usd={cost_usd} />, note: `of a budget of ${usd(budget_usd)}` },
         ]}
       />
-      <FactsRow facts={facts.filter(([, value]) => value !== null)} />
+      {facts.length > 0 && <FactsRow facts={facts} />}
       <details open={suites.length === 1}>
         <summary>{suites.length === 1 ? 'Suite' : `${suites.length} suites`}</summary>
         <ul aria-label="Suites" className="mt-1 flex flex-col gap-1">
@@ -185,7 +187,7 @@ function sharesOf({ version, baseline, candidate, baseline_cases }: Evaluation):
     return {
       name: name === version ? `${name} passed` : `${name} passed (baseline)`,
       value: share === null ? '–' : wholePercent(share),
-      note: `${passed} of ${passed + failed} cases${open}${bounds}`,
+      note: `${passed} of ${counted(passed + failed, 'case')}${open}${bounds}`,
     };
   });
 }
@@ -197,7 +199,7 @@ function comparisonOf({ baseline, comparison, repeats_needed }: Evaluation): Fig
     {
       name: `Against ${baseline}`,
       value: `${worse} worse, ${better} better`,
-      note: `of ${pairs} pairs of runs, ${probabilityText(p)}`,
+      note: `of ${counted(pairs, 'pair')} of runs, ${probabilityText(p)}`,
     },
     ...(repeats_needed === null
       ? []

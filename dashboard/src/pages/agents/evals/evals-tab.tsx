@@ -16,7 +16,7 @@ import { OutsideLink } from '../../../ui/link.tsx';
 import { Loading } from '../../../ui/loading.tsx';
 import type { TabProps } from '../version.ts';
 import { EvaluateDialog } from './evaluate-dialog.tsx';
-import { type Evaluation, POLL_MS, progressText, shareText, stateOf } from './evaluation.ts';
+import { type Evaluation, POLL_MS, progressText, shareText, stateOf, versionsText } from './evaluation.ts';
 
 /** Maximum number of pages of the list that are fetched again while an evaluation runs. */
 const MAX_POLLED_PAGES = 3;
@@ -81,7 +81,7 @@ export default function EvalsTab({ agent, versions }: TabProps) {
         columns={[
           {
             title: 'Version',
-            cell: ({ version, baseline }) => (baseline ? `${version} against ${baseline}` : version),
+            cell: versionsText,
           },
           { title: 'Verdict', cell: (each) => <Verdict evaluation={each} /> },
           { title: 'Cases passed', cell: ({ candidate }) => (candidate ? shareText(candidate) : '–'), from: 'sm' },

@@ -15,7 +15,7 @@ export const stateOf = ({ verdict, status }: Pick<Evaluation, 'verdict' | 'statu
 
 /** Formats the progress: "12 of 40 runs". */
 export const progressText = ({ counts: { done, runs } }: Pick<Evaluation, 'counts'>): string =>
-  `${done} of ${runs} ${runs === 1 ? 'run' : 'runs'}`;
+  `${done} of ${counted(runs, 'run')}`;
 
 /** Says in a sentence what the state means. */
 export function sentenceOf(evaluation: Pick<Evaluation, 'verdict' | 'status' | 'version' | 'baseline' | 'counts'>) {
@@ -26,7 +26,7 @@ export function sentenceOf(evaluation: Pick<Evaluation, 'verdict' | 'status' | '
     case 'passed':
       return baseline === null ? `${version} passed.` : `${version} passed, and is not worse than ${baseline}.`;
     case 'regressed':
-      return `${version} is worse than ${baseline}, and this is not chance.`;
+      return `${version} is worse than ${baseline}, and this is unlikely to be chance.`;
     case 'inconclusive':
       return `These runs do not decide about ${version}.`;
     case 'aborted':
@@ -50,7 +50,18 @@ export const wholePercent = (share: number): string => `${Math.round(share * 100
 export const probabilityText = (p: number): string => (p < 0.001 ? 'p < 0.001' : `p = ${p.toFixed(3)}`);
 
 /** Formats a score with at most two decimals. */
-export const scoreOf = (score: number): string => String(Math.round(score * 100) / 100);
+export const scoreText = (score: number): string => String(Math.round(score * 100) / 100);
+
+/** Returns the score of a run; undefined if there is none, or nothing is known about the agent. */
+export const scoreOf = ({ status, score }: Pick<CaseRun, 'status' | 'score'>): string | undefined =>
+  score === null || status === 'error' ? undefined : scoreText(score);
+
+/** Formats the versions: "v2 against v1". */
+export const versionsText = ({ version, baseline }: Pick<Evaluation, 'version' | 'baseline'>): string =>
+  baseline === null ? version : `${version} against ${baseline}`;
+
+/** Formats a number with its noun: "1 run", "2 runs". */
+export const counted = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? '' : 's'}`;
 
 export interface Lane {
   readonly lane: CaseRun['lane'];
