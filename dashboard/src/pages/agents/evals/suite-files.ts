@@ -3,7 +3,7 @@ import type { ChosenFile } from '../../../publishing/chosen-folder.ts';
 
 /** A file that is sent: a suite, or what an assert of one names. */
 export interface SuiteFile {
-  /** As the asserts name it. */
+  /** Name that the asserts use. */
   readonly name: string;
   readonly path: string;
   readonly text: string;
