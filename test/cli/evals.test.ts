@@ -18,7 +18,8 @@ const manifest = {
   supported_providers: ['anthropic'],
 };
 
-const platform = (args: readonly string[], cwd = folder) => commandLine(args, signedInAt(target, { cwd }));
+const platform = (args: readonly string[], cwd = folder, columns?: number) =>
+  commandLine(args, signedInAt(target, { cwd, ...(columns !== undefined && { columns }) }));
 const suite = (name: string, content: object) => {
   mkdirSync(join(folder, 'evals'), { recursive: true });
   writeFileSync(join(folder, 'evals', name), JSON.stringify(content));
@@ -108,6 +109,7 @@ describe('platform eval', () => {
 });
 
 test('a run becomes a case of a suite, whose comments stay', async () => {
+  rmSync(join(folder, 'evals/new.yaml'), { force: true });
   const made = await platform(['run', 'greeter', '--data', JSON.stringify({ text: said('Hi') })]);
   expect(made.status).toBe(0);
   writeFileSync(join(folder, 'evals/found.yaml'), '# Found by users.\nthreshold: 0.5\ntests:\n  - vars: { text: x }\n');
@@ -122,6 +124,7 @@ test('a run becomes a case of a suite, whose comments stay', async () => {
       {
         description: expect.stringMatching(/^run [0-9a-f]{8}$/),
         vars: { text: said('Hi') },
+        run: added.json.run_id,
         assert: [{ type: 'equals', value: 'Hi' }],
       },
     ],
@@ -130,9 +133,24 @@ test('a run becomes a case of a suite, whose comments stay', async () => {
     await platform(['runs', 'add-case', 'greeter', '--suite', 'evals/new.yaml', '--description', 'new']),
   ).toMatchObject({ status: 0 });
   expect(parse(readFileSync(join(folder, 'evals/new.yaml'), 'utf8')).tests).toEqual([
-    { description: 'new', vars: { text: said('Hi') } },
+    { description: 'new', vars: { text: said('Hi') }, run: added.json.run_id },
   ]);
   expect((await platform(['runs', '--limit', '1'])).json.runs).toHaveLength(1);
+
+  const compared = await platform([
+    ...['eval', 'greeter', '--suite', 'evals/found.yaml', '--baseline', 'observed', '--junit', 'lanes.xml'],
+  ]);
+  expect(compared.json).toMatchObject({
+    baseline: 'observed',
+    comparison: { pairs: 1, worse: 0 },
+    observed_cases: { passed: 1 },
+  });
+  const shown = await platform(
+    ['eval', 'greeter@v1', '--suite', 'evals/found.yaml', '--baseline', 'v2'],
+    ...([folder, 120] as const),
+  );
+  expect(shown.stdout).toMatch(/case +recorded +v2 +asserts/);
+  expect(readFileSync(join(folder, 'lanes.xml'), 'utf8')).toContain('<system-out>recorded: ✓</system-out>');
 });
 
 describe('platform import-evals', () => {

@@ -45,6 +45,7 @@ const asserts = z.array(assertShape);
 const testShape = z.strictObject({
   description: text.optional(),
   vars: vars.optional(),
+  run: z.uuid('must be the whole id of a run, as `platform runs add-case` writes it').optional(),
   must: z.boolean().optional(),
   threshold: z.number().min(0).max(1).optional(),
   assert: asserts.optional(),
@@ -62,7 +63,7 @@ const suiteShape = z.strictObject({
     })
     .optional(),
   mocks: z.record(z.string(), json).optional(),
-  defaultTest: testShape.omit({ description: true, must: true }).optional(),
+  defaultTest: testShape.omit({ description: true, run: true, must: true }).optional(),
   tests: z.array(z.unknown()).min(1, 'must have at least one case'),
 });
 
@@ -168,6 +169,12 @@ function caseOf(place: Place, own: TestBody, defaults: Pick<TestBody, 'vars' | '
   const bodies = [...(defaults.assert ?? []), ...(own.assert ?? [])];
   if (bodies.length > MAX_ASSERTS)
     refuse(file, `${at}.assert: must have at most ${MAX_ASSERTS} asserts, not ${bodies.length}`);
+  if (own.run !== undefined && own.vars === undefined) {
+    refuse(
+      file,
+      `${at}.run: needs "vars", the input of the run: copy it, or let \`platform runs add-case\` write both`,
+    );
+  }
   const threshold = own.threshold ?? defaults.threshold;
   const room = { bytes: MAX_CASE_BYTES };
   const inherited = defaults.assert?.length ?? 0;
@@ -175,6 +182,7 @@ function caseOf(place: Place, own: TestBody, defaults: Pick<TestBody, 'vars' | '
     suite,
     description: own.description ?? `case ${index + 1}`,
     vars: given as EvalCase['vars'],
+    ...(own.run !== undefined && { run: own.run }),
     must: own.must ?? false,
     ...(threshold !== undefined && { threshold }),
     asserts: bodies.map((body, number) => {

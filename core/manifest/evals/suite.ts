@@ -5,7 +5,7 @@ export const MAX_SUITE_BYTES = 1024 * 1024;
 export const MAX_SUITE_FILES = 50;
 /** Maximum number of cases of an evaluation, in all its suites. */
 export const MAX_CASES = 500;
-/** Maximum number of runs of an evaluation: cases, times repeats, times versions. */
+/** Maximum number of runs of an evaluation: cases, times repeats, times versions. Recorded runs are graded and not made. */
 export const MAX_EVAL_RUNS = 2000;
 /** Maximum size of one case as JSON. */
 export const MAX_CASE_BYTES = 64 * 1024;
@@ -94,6 +94,8 @@ export interface EvalCase {
   readonly description: string;
   /** The input of the agent. */
   readonly vars: { readonly [name: string]: Json };
+  /** The run that the case was taken from, whose output is graded beside those of the versions. */
+  readonly run?: string;
   /** Whether the whole evaluation fails if it fails. */
   readonly must: boolean;
   /** The weighted mean of the scores that passes it, in place of all asserts. */
