@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { beforeAll, expect, test } from 'vitest';
 import type { Client } from '../../core/api/client.ts';
+import { request } from '../../test/helpers/platform.ts';
 import { checkAccess, describeSite, expectAccessible } from './browser.ts';
 
 const HOSTILE = '<img src=x onerror="window.deceived=1"> \u202egnp.exe';
@@ -84,7 +85,7 @@ describeSite('evaluations', (site) => {
     await dialog.getByLabel('Runs of each case').fill('2');
     await begin.click();
     await page.getByText('v1 passed.', { exact: true }).waitFor();
-    await page.getByRole('link', { name: 'Run 2 of case 1 on v1: passed, score 1' }).waitFor();
+    await page.getByRole('link', { name: 'Run 2 of case 1, v1 candidate: passed, score 1' }).waitFor();
 
     await page.getByRole('link', { name: 'All evaluations of echo' }).click();
     const list = page.getByRole('table', { name: 'Evaluations' });
@@ -160,13 +161,36 @@ describeSite('evaluations', (site) => {
       .waitFor();
     await page.goBack();
     await judged.waitFor();
-    await page.getByRole('link', { name: 'Run 1 of case 2 on v2: failed, score 0' }).click();
+    await page.getByRole('link', { name: 'Run 1 of case 2, v2 candidate: failed, score 0' }).click();
     await page.waitForURL(/\/acme\/runs\/[0-9a-f-]{36}/);
     expect(await page.evaluate('window.deceived ?? null')).toBeNull();
 
     const listed = await site.open('/acme/agents/graded?tab=evals');
     await listed.getByRole('link', { name: 'v2 against v1' }).click();
     await listed.getByText('v2 is worse than v1, and this is unlikely to be chance.').waitFor();
+  });
+
+  test('recorded runs are a column, and what a version is compared with', async () => {
+    const { target } = site;
+    const json = { text: 'recorded' };
+    const run = (await request(target, 'POST', '/acme/graded/v1/run', { key: target.key, json })).headers.get(
+      'x-run-id',
+    )!;
+    const assert = [{ type: 'contains', value: 'good' }];
+    const tests = [
+      { vars: json, run, assert },
+      { vars: json, assert },
+    ];
+    const { eval_id } = await evaluate('graded@v2', { threshold: 0, tests }, { baseline: 'observed' });
+    const page = await site.open(pageOf('graded', eval_id));
+    await page.getByText('v2 against the recorded runs').waitFor();
+    const results = page.getByLabel('Results', { exact: true });
+    await results.getByText('Recorded runs passed').waitFor();
+    await results.getByText('1 worse, 0 better').waitFor();
+    const titles = page.getByRole('table', { name: 'Cases' }).getByRole('columnheader');
+    expect(await titles.allTextContents()).toEqual(['Case', 'v1 observed', 'v2 candidate']);
+    await page.getByRole('link', { name: 'Run 1 of case 1, v1 observed: passed, score 1' }).click();
+    await page.waitForURL(site.at(`/acme/runs/${run}`));
   });
 
   test('an inconclusive one says what would decide it', async () => {
@@ -185,8 +209,8 @@ describeSite('evaluations', (site) => {
     const { eval_id } = await start('echo@v1', { tests: [{ vars: { text: said('yes') } }, slow] });
     const page = await site.open(pageOf('echo', eval_id));
     await page.getByText('1 of 2 runs are done.').waitFor();
-    await page.getByRole('link', { name: 'Run 1 of case 1 on v1: passed, score 1' }).waitFor();
-    await page.getByRole('link', { name: 'Run 1 of case 2 on v1: running' }).waitFor();
+    await page.getByRole('link', { name: 'Run 1 of case 1, v1 candidate: passed, score 1' }).waitFor();
+    await page.getByRole('link', { name: 'Run 1 of case 2, v1 candidate: running' }).waitFor();
     const progress = page.getByRole('progressbar', { name: 'Progress' });
     await checkAccess(page, () => progress.waitFor());
     const listed = await site.open('/acme/agents/echo?tab=evals');
@@ -194,7 +218,7 @@ describeSite('evaluations', (site) => {
     await page.getByRole('button', { name: 'Abort' }).click();
     await page.getByRole('button', { name: 'Abort evaluation' }).click();
     await page.getByText('The evaluation was aborted, and has no verdict.').waitFor();
-    await page.getByRole('link', { name: /^Run 1 of case 2 on v1: (cancelled|error)/ }).waitFor();
+    await page.getByRole('link', { name: /^Run 1 of case 2, v1 candidate: (cancelled|error)/ }).waitFor();
     expect(await page.getByRole('button', { name: 'Abort' }).count()).toBe(0);
     await listed.getByText('Aborted').waitFor();
   });

@@ -5,7 +5,7 @@ import { Link } from '../../../ui/link.tsx';
 import { Code } from '../../../ui/text/code.tsx';
 import { escapeText } from '../../../ui/text/escape-text.ts';
 import { JsonView } from '../../../ui/text/viewer.tsx';
-import { type CaseRun, type EvalCase, scoreOf, scoreText } from './evaluation.ts';
+import { type CaseRun, type EvalCase, laneText, scoreOf, scoreText } from './evaluation.ts';
 import { Mark } from './mark.tsx';
 
 /** Reason of an assert that passed. */
@@ -36,13 +36,13 @@ export function CaseDetails({ of: { number, runs, vars } }: { readonly of: EvalC
 
 function RunResult({ run }: { readonly run: CaseRun }) {
   const { slug: workspace } = useWorkspace();
-  const { lane, version, repeat, status, reason, latency_ms, cost_usd, asserts } = run;
+  const { repeat, status, reason, latency_ms, cost_usd, asserts } = run;
   const score = scoreOf(run);
   return (
     <>
       <p className="flex flex-wrap items-center gap-x-3 gap-y-1">
         <Link to="/$workspace/runs/$run" params={{ workspace, run: run.run_id }}>
-          {version} ({lane}), run {repeat}
+          {laneText(run)}, run {repeat}
         </Link>
         <Mark outcome={status} isWordShown />
         {score !== undefined && <span>score {score}</span>}

@@ -24,6 +24,7 @@ import {
   isOpen,
   type Lane,
   lanesOf,
+  laneText,
   POLL_MS,
   scoreOf,
 } from './evaluation.ts';
@@ -76,7 +77,7 @@ export function CasesTable({ params, evaluation }: { readonly params: Params; re
                   </th>
                   {lanes.map((each) => (
                     <th key={each.lane} scope="col" className="px-3 py-1.5 font-medium whitespace-nowrap">
-                      {each.version} {each.lane}
+                      {laneText(each)}
                     </th>
                   ))}
                 </tr>
@@ -170,8 +171,7 @@ function CaseRow({
     if (isFirst.current) row.current!.scrollIntoView({ block: 'nearest' });
   }, []);
   const Icon = isOpened ? ChevronDown : ChevronRight;
-  const why =
-    passed === true ? null : runs.find(({ lane, reason }) => lane === runs[0]!.lane && reason !== null)?.reason;
+  const why = passed === true ? null : runs.find(({ lane, reason }) => lane === 'candidate' && reason !== null)?.reason;
   return (
     <Fragment>
       <tr ref={row} data-row="" className="border-b border-line last:border-0 focus-within:bg-hover hover:bg-hover">
@@ -228,7 +228,7 @@ function CaseRow({
 function RunLink({ run, number }: { readonly run: CaseRun; readonly number: number }) {
   const { slug: workspace } = useWorkspace();
   const score = scoreOf(run);
-  const label = `Run ${run.repeat} of case ${number} on ${run.version}: ${wordOf(run.status)}`;
+  const label = `Run ${run.repeat} of case ${number}, ${laneText(run)}: ${wordOf(run.status)}`;
   return (
     <Link
       to="/$workspace/runs/$run"

@@ -18,6 +18,7 @@ import { Code } from '../../../ui/text/code.tsx';
 import { escapeText } from '../../../ui/text/escape-text.ts';
 import { CasesTable } from './cases-table.tsx';
 import {
+  baselineText,
   counted,
   type Evaluation,
   POLL_MS,
@@ -172,32 +173,34 @@ function Summary({ evaluation }: { readonly evaluation: Evaluation }) {
   );
 }
 
-/** Returns a figure for each version whose cases are decided. */
-function sharesOf({ version, baseline, candidate, baseline_cases }: Evaluation): Figure[] {
+/** Returns a figure for each lane. */
+function sharesOf({ version, baseline, candidate, baseline_cases, observed_cases }: Evaluation): Figure[] {
   const lanes = [
-    [version, candidate],
-    [baseline, baseline_cases],
+    [`${version} passed`, candidate],
+    [`${baseline} passed (baseline)`, baseline_cases],
+    ['Recorded runs passed', observed_cases],
   ] as const;
   return lanes.flatMap(([name, cases]) => {
-    if (name === null || cases === null) return [];
+    if (cases === null) return [];
     const { passed, failed, undecided, share, interval } = cases;
     const open = undecided === 0 ? '' : `, ${undecided} not decided`;
     const bounds =
       interval === null ? '' : `, 95% interval ${interval.map((bound) => wholePercent(bound)).join(' to ')}`;
     return {
-      name: name === version ? `${name} passed` : `${name} passed (baseline)`,
+      name,
       value: share === null ? '–' : wholePercent(share),
       note: `${passed} of ${counted(passed + failed, 'case')}${open}${bounds}`,
     };
   });
 }
 
-function comparisonOf({ baseline, comparison, repeats_needed }: Evaluation): Figure[] {
+function comparisonOf(evaluation: Evaluation): Figure[] {
+  const { comparison, repeats_needed } = evaluation;
   if (comparison === null) return [];
   const { pairs, worse, better, p } = comparison;
   return [
     {
-      name: `Against ${baseline}`,
+      name: `Against ${baselineText(evaluation)}`,
       value: `${worse} worse, ${better} better`,
       note: `of ${counted(pairs, 'pair')} of runs, ${probabilityText(p)}`,
     },

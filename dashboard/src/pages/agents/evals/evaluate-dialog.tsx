@@ -15,6 +15,7 @@ import { Select, TextField } from '../../../ui/field.tsx';
 import { OutsideLink } from '../../../ui/link.tsx';
 import { escapeText } from '../../../ui/text/escape-text.ts';
 import type { TabProps } from '../version.ts';
+import { OBSERVED } from './evaluation.ts';
 import { readSuiteFiles, type SuiteFile, withoutTopFolder } from './suite-files.ts';
 
 const NO_BASELINE = 'none';
@@ -99,7 +100,11 @@ export function EvaluateDialog({ agent, versions, onClose }: TabProps & { readon
           label="Compare with"
           value={baseline === version ? NO_BASELINE : baseline}
           onChange={setBaseline}
-          choices={[{ id: NO_BASELINE, label: 'No version' }, ...choices.filter(({ id }) => id !== version)]}
+          choices={[
+            { id: NO_BASELINE, label: 'Nothing' },
+            ...choices.filter(({ id }) => id !== version),
+            { id: OBSERVED, label: 'Recorded runs', description: 'Those that cases were taken from.' },
+          ]}
         />
       </div>
       <TextField

@@ -11,8 +11,9 @@ import {
   shareText,
 } from './evaluation.ts';
 
-const run = (lane: string, version: string, status = 'passed') => ({ lane, version, status });
-const caseOf = (...runs: readonly ReturnType<typeof run>[]) => ({ suite: 'a.yaml', runs }) as unknown as EvalCase;
+const run = (lane: string, version: string | null, status = 'passed') => ({ lane, version, status });
+const caseOf = (...runs: readonly ReturnType<typeof run>[]) =>
+  ({ suite: 'a.yaml', run: null, runs }) as unknown as EvalCase;
 
 test('lanes are those of the runs, in their order, also if some have not begun', () => {
   const whole = caseOf(run('observed', 'v1'), run('candidate', 'v3'), run('baseline', 'v2'), run('candidate', 'v3'));
@@ -22,6 +23,7 @@ test('lanes are those of the runs, in their order, also if some have not begun',
     { lane: 'baseline', version: 'v2' },
   ]);
   expect(lanesOf([whole, caseOf(run('observed', 'v2'))])[0]).toEqual({ lane: 'observed', version: undefined });
+  expect(lanesOf([caseOf(run('observed', null))])).toEqual([{ lane: 'observed', version: undefined }]);
   expect(lanesOf([])).toEqual([]);
 });
 
@@ -31,6 +33,8 @@ test('cases are open until all their runs have ended', () => {
   expect(isOpen([caseOf(...both)], evaluation)).toBe(false);
   expect(isOpen([caseOf(...both), caseOf(both[0]!)], evaluation)).toBe(true);
   expect(isOpen([caseOf(both[0]!, run('baseline', 'v2', 'running'))], evaluation)).toBe(true);
+  expect(isOpen([{ ...caseOf(...both), run: 'recorded' }], evaluation)).toBe(true);
+  expect(isOpen([caseOf(both[0]!)], { ...evaluation, baseline: 'observed' })).toBe(false);
 });
 
 test('an input is one line, short, and hides nothing', () => {
@@ -54,6 +58,7 @@ test.each([
   ['completed', 'passed', 'v1', 'v2 passed, and is not worse than v1.'],
   ['completed', 'failed', null, 'v2 failed.'],
   ['completed', 'regressed', 'v1', 'v2 is worse than v1, and this is unlikely to be chance.'],
+  ['completed', 'regressed', 'observed', 'v2 is worse than the recorded runs, and this is unlikely to be chance.'],
   ['completed', 'inconclusive', 'v1', 'These runs do not decide about v2.'],
   ['aborted', null, null, 'The evaluation was aborted, and has no verdict.'],
   ['failed', null, null, 'The evaluation could not be completed.'],

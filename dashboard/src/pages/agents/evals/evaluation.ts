@@ -19,12 +19,15 @@ export const progressText = ({ counts: { done, runs } }: Pick<Evaluation, 'count
 
 /** Says in a sentence what the state means. */
 export function sentenceOf(evaluation: Pick<Evaluation, 'verdict' | 'status' | 'version' | 'baseline' | 'counts'>) {
-  const { version, baseline } = evaluation;
+  const { version } = evaluation;
+  const baseline = baselineText(evaluation);
   switch (stateOf(evaluation)) {
     case 'running':
       return `${progressText(evaluation)} are done.`;
     case 'passed':
-      return baseline === null ? `${version} passed.` : `${version} passed, and is not worse than ${baseline}.`;
+      return evaluation.baseline === null
+        ? `${version} passed.`
+        : `${version} passed, and is not worse than ${baseline}.`;
     case 'regressed':
       return `${version} is worse than ${baseline}, and this is unlikely to be chance.`;
     case 'inconclusive':
@@ -58,14 +61,21 @@ export const scoreOf = ({ status, score }: Pick<CaseRun, 'status' | 'score'>): s
 
 /** Formats the versions: "v2 against v1". */
 export const versionsText = ({ version, baseline }: Pick<Evaluation, 'version' | 'baseline'>): string =>
-  baseline === null ? version : `${version} against ${baseline}`;
+  baseline === null ? version : `${version} against ${baselineText({ baseline })}`;
+
+/** `baseline` of an evaluation that is compared with the recorded runs of its cases. */
+export const OBSERVED = 'observed';
+
+/** Says what a version is compared with: another version, or recorded runs. */
+export const baselineText = ({ baseline }: Pick<Evaluation, 'baseline'>): string =>
+  baseline === OBSERVED ? 'the recorded runs' : String(baseline);
 
 /** Formats a number with its noun: "1 run", "2 runs". */
 export const counted = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? '' : 's'}`;
 
 export interface Lane {
   readonly lane: CaseRun['lane'];
-  /** Undefined if its runs are of several versions. */
+  /** Undefined if its runs are of several versions, or of none that is known. */
   readonly version: string | undefined;
 }
 
@@ -75,7 +85,8 @@ export function lanesOf(cases: readonly EvalCase[]): readonly Lane[] {
   const complete = cases.toSorted((a, b) => countLanes(b) - countLanes(a));
   const versions = new Map<CaseRun['lane'], Set<string>>();
   for (const { lane, version } of complete.flatMap(({ runs }) => runs)) {
-    versions.set(lane, (versions.get(lane) ?? new Set()).add(version));
+    const known = versions.get(lane) ?? new Set();
+    versions.set(lane, version === null ? known : known.add(version));
   }
   return [...versions].map(([lane, [version, ...others]]) => ({
     lane,
@@ -83,13 +94,17 @@ export function lanesOf(cases: readonly EvalCase[]): readonly Lane[] {
   }));
 }
 
+/** Names a lane, or the lane of a run: "v2 candidate". */
+export const laneText = ({ lane, version }: Lane | CaseRun): string => (version ? `${version} ${lane}` : lane);
+
 const countLanes = ({ runs }: EvalCase): number => new Set(runs.map(({ lane }) => lane)).size;
 
 /** Whether runs of these cases have not ended, or not all of them have begun. */
 export const isOpen = (cases: readonly EvalCase[], { suites, baseline }: Evaluation): boolean =>
-  cases.some(({ runs, suite }) => {
+  cases.some(({ runs, suite, run }) => {
     const { repeat } = suites.find(({ name }) => name === suite) ?? { repeat: 1 };
-    return runs.length < repeat * (baseline === null ? 1 : 2) || runs.some(({ status }) => status === 'running');
+    const replayed = repeat * (baseline === null || baseline === OBSERVED ? 1 : 2);
+    return runs.length < replayed + (run === null ? 0 : 1) || runs.some(({ status }) => status === 'running');
   });
 
 /** Returns the beginning of an input on one line, safe to show. */
