@@ -175,6 +175,7 @@ tests:
       - { type: icontains, value: bonjour, weight: 2 }
       - { type: similar, value: bonjour }
       - { type: llm-rubric, value: is French }
+      - { type: contains, value: '{{ text | upper }}' }
   - file://more.csv
 `,
     );
@@ -183,6 +184,7 @@ tests:
     expect(json.left).toEqual([
       'prompts and providers: the agent has them; its input is vars',
       'tests[0].assert[1]: the platform has no asserts of the type similar',
+      'tests[0].assert[3].value: filters, calls and blocks of templates stay as they are',
       'tests[1]: only cases in the file itself are taken over',
     ]);
     expect(imported('promptfooconfig.yaml')).toEqual({
@@ -197,6 +199,7 @@ tests:
           assert: [
             { type: 'icontains', value: 'bonjour', weight: 2 },
             { type: 'llm-rubric', value: 'is French' },
+            { type: 'contains', value: '{{ text | upper }}' },
           ],
         },
       ],

@@ -104,30 +104,29 @@ const containing =
     return { is, must: `contain ${what}${quoted(quantity === 'one' ? wanted[0]! : wanted)}`, but };
   };
 
-/** Reads texts with commas between them, as promptfoo does; in double quotes they may have commas. */
+/** A text in double quotes, where `\\"` and `""` are a quote, up to the next comma; or any other text up to there. */
+const LISTED = /[\s,]*(?:"((?:\\["\\]|""|[^"])*)"\s*(?=,|$)|([^",][^,]*)(?=,|$)|$)/y;
+
+/** Reads texts with commas between them, as promptfoo does. In double quotes they may have commas, and spaces at their ends. */
 function listOf(value: Json): string[] {
   if (Array.isArray(value)) return value.map(String);
+  const text = String(value);
   const found: string[] = [];
-  let part = '';
-  let isQuoted = false;
-  for (const character of String(value)) {
-    if (character === '"' && (isQuoted || part.trim() === '')) {
-      isQuoted = !isQuoted;
-      part = part.trimStart();
-    } else if (character === ',' && !isQuoted) {
-      found.push(part.trim());
-      part = '';
-    } else part += character;
+  for (let at = 0; at < text.length; at = LISTED.lastIndex) {
+    LISTED.lastIndex = at;
+    const match = LISTED.exec(text);
+    if (match === null)
+      throw new Error('in a list, a text that begins with a double quote must end with one, before a comma');
+    const [, quotedText, plain] = match;
+    if (quotedText !== undefined) found.push(quotedText.replaceAll(/\\(["\\])|""/g, (_, escaped) => escaped ?? '"'));
+    else if (plain !== undefined) found.push(plain.trim());
   }
-  return [...found, part.trim()].filter((each) => each !== '');
+  return found;
 }
 
 const FINDERS = {
   equals: ({ value }, part) => {
-    const is =
-      typeof value === 'object' && value !== null
-        ? isDeepStrictEqual(value, jsonOf(part))
-        : String(value) === textOf(part);
+    const is = typeof value === 'object' ? isDeepStrictEqual(value, jsonOf(part)) : String(value) === textOf(part);
     return { is, must: `be ${quoted(value!)}`, but: `is ${quoted(part)}` };
   },
   contains: containing('one', false),
@@ -171,7 +170,7 @@ const FINDERS = {
   },
   levenshtein: ({ value, threshold }, part) => {
     const text = textOf(part);
-    const most = threshold || DEFAULT_DISTANCE;
+    const most = threshold ?? DEFAULT_DISTANCE;
     if (Math.max(text.length, String(value).length) > MAX_DISTANCE_CHARACTERS) {
       throw new Error(`a text has more than ${MAX_DISTANCE_CHARACTERS} characters`);
     }
