@@ -6,7 +6,7 @@ import { publishPrompt } from './prompts.ts';
 import { median } from './statistics.ts';
 
 const CASES = 100;
-/** As many runs of an evaluation are made at once. */
+/** Concurrent runs of an evaluation. */
 const AT_ONCE = 4;
 const POLL_MS = 20;
 const LIMIT_MS = 10_000;

@@ -124,7 +124,10 @@ function lossesOf({ type, pass_threshold, sampling_params, input, source }: Body
     [sampling_params !== undefined, 'sampling_params: the judge has its own settings'],
     [type === 'score_model' && pass_threshold === undefined, 'it has no pass_threshold: the judge decides what passes'],
     [type === 'python' && pass_threshold === undefined, 'it has no pass_threshold: a score greater than 0 passes'],
-    [type === 'python' && /^\s*(import|from)\s/m.test(String(source)), "its imports find Python's own library alone"],
+    [
+      type === 'python' && /^[ \t]*(?:import|from)[ \t]/m.test(String(source)),
+      "its imports find Python's own library alone",
+    ],
     [
       /"type":"(input_image|input_audio|image_url|input_file)"/.test(text),
       'images, sounds and files of its messages are left out',

@@ -16,7 +16,7 @@ export const USUAL_JUDGE = 'anthropic/claude-haiku-4-5';
 
 const ASSERT_MEMBERS = ['type', 'value', 'threshold', 'weight', 'metric'];
 /** What Nunjucks fills in and suites do not. */
-const OTHER_TEMPLATES = /\{%|\{\{[^}]*[|([]|\{\{\s*env\./;
+const OTHER_TEMPLATES = /\{%|\{\{[^{}]*[|([]|\{\{\s*env\./;
 /** Members that say how promptfoo calls models, for which the platform has the agent itself. */
 const WITHOUT_LOSS = [
   'prompts',

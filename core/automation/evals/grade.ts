@@ -26,7 +26,7 @@ interface Graded {
   readonly agent: AgentVersion;
   readonly caller: Caller;
   readonly ended: EndedRun;
-  /** Of its slot ({@link runIdOf}). */
+  /** Id of its slot ({@link runIdOf}). */
   readonly slotId: string;
 }
 

@@ -104,22 +104,37 @@ const containing =
     return { is, must: `contain ${what}${quoted(quantity === 'one' ? wanted[0]! : wanted)}`, but };
   };
 
-/** A text in double quotes, where `\\"` and `""` are a quote, up to the next comma; or any other text up to there. */
-const LISTED = /[\s,]*(?:"((?:\\["\\]|""|[^"])*)"\s*(?=,|$)|([^",][^,]*)(?=,|$)|$)/y;
-
-/** Reads texts with commas between them, as promptfoo does. In double quotes they may have commas, and spaces at their ends. */
+/**
+ * Reads texts with commas between them, as promptfoo does. In double quotes they may have commas, spaces at their ends, and quotes as `\\"` or `""`.
+ */
 function listOf(value: Json): string[] {
   if (Array.isArray(value)) return value.map(String);
   const text = String(value);
   const found: string[] = [];
-  for (let at = 0; at < text.length; at = LISTED.lastIndex) {
-    LISTED.lastIndex = at;
-    const match = LISTED.exec(text);
-    if (match === null)
+  let at = 0;
+  const skip = (characters: RegExp) => {
+    while (at < text.length && characters.test(text[at]!)) at++;
+  };
+  for (skip(/[\s,]/); at < text.length; skip(/[\s,]/)) {
+    if (text[at] !== '"') {
+      const end = text.indexOf(',', at);
+      found.push(text.slice(at, end < 0 ? text.length : end).trim());
+      at = end < 0 ? text.length : end;
+      continue;
+    }
+    let part = '';
+    for (at++; at < text.length; at++) {
+      const isEscape = (text[at] === '\\' && /["\\]/.test(text[at + 1] ?? '')) || text.startsWith('""', at);
+      if (isEscape) at++;
+      else if (text[at] === '"') break;
+      part += text[at];
+    }
+    const isClosed = text[at++] === '"';
+    skip(/\s/);
+    if (!isClosed || (at < text.length && text[at] !== ',')) {
       throw new Error('in a list, a text that begins with a double quote must end with one, before a comma');
-    const [, quotedText, plain] = match;
-    if (quotedText !== undefined) found.push(quotedText.replaceAll(/\\(["\\])|""/g, (_, escaped) => escaped ?? '"'));
-    else if (plain !== undefined) found.push(plain.trim());
+    }
+    found.push(part);
   }
   return found;
 }
