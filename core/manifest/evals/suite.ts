@@ -39,7 +39,8 @@ interface AssertRow {
 }
 
 /**
- * All types of asserts. Those before `tool-called` have promptfoo's names and meaning (promptfoo.dev/docs/configuration/expected-outputs).
+ * All types of asserts. Those before `tool-called` have promptfoo's names and meaning (promptfoo.dev/docs/configuration/expected-outputs), except
+ * `ends-with`, which it does not have; `test/cli/promptfoo.frameworks.ts` compares both.
  */
 export const ASSERT_TYPES = {
   equals: { value: 'any' },

@@ -564,6 +564,9 @@ export function evalsSuite(target: () => Target, has: Languages): void {
         await api('POST', evals('echo'), { tests: [{ assert: [{ type: 'max-turns', value: 1 }] }] }),
         ...([422, 'UNPROCESSABLE', 'has no tools'] as const),
       );
+      const served = { type: 'tool', run_mode: 'always_on', runtime: { command: 'python3 main.py' } };
+      await publish('served', { ...served, required_secrets: [], supported_providers: ['any'] });
+      expectError(await api('POST', evals('served'), { tests: [{}] }), 422, 'UNPROCESSABLE', 'is always on');
     });
 
     test('a key with the scope run evaluates, one that reads does not', async () => {
