@@ -26,6 +26,8 @@ export interface Asserted {
   readonly agent: AgentVersion;
   readonly asker: Asker;
   readonly ended: EndedRun;
+  /** From which the ids of the runs of judges follow. */
+  readonly slotId: string;
 }
 
 /** What became of one assert. With `unknown`, nothing is known about the output, and the result says why. */
@@ -59,7 +61,7 @@ export async function decide(
   asserted: Asserted,
   { refusal, failure }: JudgeRules = {},
 ): Promise<Decided | undefined> {
-  const { asserts, agent, asker, vars, ended } = asserted;
+  const { asserts, agent, asker, vars } = asserted;
   const facts = await factsOf(deps, asserted);
   const found = new Map<Assert, Decision>();
   const here = asserts.filter((assert) => !isDecidedElsewhere(assert));
@@ -76,7 +78,7 @@ export async function decide(
       continue;
     }
     const judged = { asker, agent, judge: asserted.judge! };
-    const about = { assert, input: vars, part, runId: ended.run.id };
+    const about = { assert, input: vars, part, slotId: asserted.slotId };
     const refused = refusal?.();
     const judgement =
       refused === undefined

@@ -14,14 +14,22 @@ interface Graded {
   readonly agent: AgentVersion;
   readonly asker: Asker;
   readonly ended: EndedRun;
+  /** The id of its slot ({@link runIdOf}). */
+  readonly slotId: string;
+}
+
+/** The result of a run, and what its judges cost; null if a price is not known. */
+interface Grading {
+  readonly result: SlotResult;
+  readonly judgesUsd: number | null;
 }
 
 /**
  * Decides all asserts of a case. Returns undefined while a judge has not ended. Throws RATE_LIMITED if the workspace has to wait for the time
  * that checks take.
  */
-export async function grade(deps: Deps, graded: Graded): Promise<SlotResult | undefined> {
-  const { case: each, suite, agent, asker, ended } = graded;
+export async function grade(deps: Deps, graded: Graded): Promise<Grading | undefined> {
+  const { case: each, suite, agent, asker, ended, slotId } = graded;
   const { run } = ended;
   const cost = { latencyMs: run.durationMs, costUsd: costOf(run) };
   if (run.status !== 'completed') {
@@ -30,25 +38,31 @@ export async function grade(deps: Deps, graded: Graded): Promise<SlotResult | un
       run.status === 'cancelled' ||
       (run.errorCode !== 'TIMEOUT' && run.errorCode !== null && isRetryable(run.errorCode));
     const reason = shortText(`the run failed with ${run.errorCode}: ${run.errorMessage}`);
-    return { outcome: isUnknown ? 'error' : 'failed', score: 0, reason, asserts: [], ...cost };
+    const result: SlotResult = { outcome: isUnknown ? 'error' : 'failed', score: 0, reason, asserts: [], ...cost };
+    return { result, judgesUsd: 0 };
   }
-  const asserted = { asserts: each.asserts, vars: each.vars, judge: suite.judge, agent, asker, ended };
+  const asserted = { asserts: each.asserts, vars: each.vars, judge: suite.judge, agent, asker, ended, slotId };
   const decided = await decide(deps, asserted);
   if (decided === undefined) return undefined;
-  const { decisions } = decided;
+  const { decisions, costUsd: judgesUsd } = decided;
   const asserts = each.asserts.map((assert, index): AssertOutcome => {
     const { result, judgeRunId } = decisions[index]!;
     return {
       type: nameOfAssert(assert),
       ...(assert.metric !== undefined && { metric: assert.metric }),
       ...result,
+      // It is only a number in the results.
+      ...(assert.weight === 0 && { pass: true }),
       ...(judgeRunId !== undefined && { judge_run_id: judgeRunId }),
     };
   });
   const error = decisions.find(({ unknown }) => unknown)?.result.reason;
-  const costUsd = cost.costUsd === null || decided.costUsd === null ? null : cost.costUsd + decided.costUsd;
-  return { ...sumOf(each, asserts, error), asserts, latencyMs: cost.latencyMs, costUsd };
+  const costUsd = sumOfPrices(cost.costUsd, judgesUsd);
+  return { result: { ...sumOf(each, asserts, error), asserts, latencyMs: cost.latencyMs, costUsd }, judgesUsd };
 }
+
+/** Returns null if a price is not known. */
+const sumOfPrices = (a: number | null, b: number | null): number | null => (a === null || b === null ? null : a + b);
 
 /** The score is the weighted mean. All asserts must pass, or the mean must reach the threshold if the case has one. */
 function sumOf(

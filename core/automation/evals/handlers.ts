@@ -17,6 +17,7 @@ import { cancelRuns } from './abort.ts';
 import { type Evaluation, lanesOf, MAX_OPEN_EVALS, type StoredCase, type StoredSlot, slotsOf } from './eval.ts';
 import { checkJudge } from './judge-by.ts';
 import { JUDGE_PROMPT_HASH } from './judge-prompt.ts';
+import type { Lane } from './outcome.ts';
 import { resultsOf } from './results.ts';
 import type { evalRoutes } from './routes.ts';
 import { EvalStore } from './store.ts';
@@ -41,9 +42,10 @@ export const evalHandlers = (deps: EvalDeps): Handlers<typeof evalRoutes> => {
   return {
     async createEval({ caller, params, body }) {
       const agent = await findOwn(deps, caller, params.id);
-      const baseline = await baselineOf(deps, agent, body.baseline);
+      const baseline = body.baseline === 'observed' ? undefined : await baselineOf(deps, agent, body.baseline);
       const files = body.suites ?? { 'tests.json': JSON.stringify({ tests: body.tests }) };
       const read = withWishes(await readEvalSuites(deps, caller.workspace, files), body);
+      if (body.baseline === 'observed') checkHasRecorded(read);
       await checkCanRun(deps, caller, [agent, ...(baseline ? [baseline] : [])], read);
       const evaluation = newEvaluation(deps, caller, { agent, baseline, read, body });
       const cases = read.cases.map((each, number): StoredCase => ({ ...each, number }));
@@ -123,6 +125,14 @@ async function baselineOf(
   throw new PlatformError('NOT_FOUND', `body.baseline: ${fullNameOf(agent)} has no version ${wanted}.`);
 }
 
+/** Throws INVALID_INPUT if no case has a recorded run to compare with. */
+function checkHasRecorded({ cases }: ReadSuites): void {
+  if (cases.some(({ run }) => run !== undefined)) return;
+  throw new PlatformError('INVALID_INPUT', 'body.baseline: is observed, and no case has the member "run".', {
+    hint: '`platform runs add-case` makes a case of a run; or name a version, such as v3.',
+  });
+}
+
 const withWishes = ({ suites, cases }: ReadSuites, { repeat }: CreateBody): ReadSuites => ({
   suites: repeat === undefined ? suites : suites.map((suite) => ({ ...suite, repeat })),
   cases,
@@ -147,6 +157,8 @@ async function checkCanRun(
     };
     const { hasLoop, isRun } = traitsOf(agent.definition.execution_engine);
     if (!isRun) refuse('is a skill, which does not run', 'Evaluate an agent that uses the skill.');
+    if (agent.definition.run_mode === 'always_on')
+      refuse('is always on, and is not started by calls', 'Evaluate an agent whose run_mode is on_demand.');
     if (!agent.runnable) refuse('cannot run yet', 'Upload its code, or wait until its dependencies are installed.');
     for (const suite of suites) checkMocks(agent, suite, refuse);
     const readsTrace = cases.some(({ asserts }) =>
@@ -200,8 +212,11 @@ function newEvaluation(
   const namedVersion = ({ id, version }: AgentVersion) => ({ id, name: versionName(version) });
   const versions = { candidate: namedVersion(agent), ...(baseline && { baseline: namedVersion(baseline) }) };
   const own = { versions, suites };
+  const made = (number: number, each: ReadSuites['cases'][number]) =>
+    number + [...slotsOf(own, { ...each, number: 0 })].filter(({ lane }) => lane !== 'observed').length;
   return {
     ...own,
+    ...(body.baseline === 'observed' && { isAgainstObserved: true }),
     id: ids.uuid(),
     workspaceId: caller.workspace.id,
     agentName: agent.name,
@@ -211,7 +226,7 @@ function newEvaluation(
     reason: null,
     judgePrompt: suites.some(({ judge }) => judge !== null) ? JUDGE_PROMPT_HASH : null,
     cases: cases.length,
-    runs: cases.reduce((sum, each) => sum + [...slotsOf(own, { ...each, number: 0 })].length, 0),
+    runs: cases.reduce(made, 0),
     done: 0,
     passed: 0,
     failed: 0,
@@ -238,7 +253,7 @@ const viewOf = (evaluation: Evaluation): EvalView => {
     eval_id: evaluation.id,
     agent_name: evaluation.agentName,
     version: versions.candidate.name,
-    baseline: versions.baseline?.name ?? null,
+    baseline: evaluation.isAgainstObserved ? 'observed' : (versions.baseline?.name ?? null),
     status: evaluation.status,
     verdict: evaluation.verdict,
     reason: evaluation.reason,
@@ -251,6 +266,7 @@ const viewOf = (evaluation: Evaluation): EvalView => {
     cost_usd: evaluation.costMicro / 1e6,
     candidate: summary && shareView(summary.candidate),
     baseline_cases: summary?.baseline ? shareView(summary.baseline) : null,
+    observed_cases: summary?.observed ? shareView(summary.observed) : null,
     comparison: summary?.comparison ?? null,
     repeats_needed: summary?.repeatsNeeded ?? null,
     created_by: evaluation.createdBy,
@@ -268,7 +284,7 @@ function caseView(evaluation: Evaluation, each: StoredCase, slots: readonly Stor
     (_, index) => slots.find(({ lane, repeat }) => lane === 'candidate' && repeat === index + 1)?.result?.outcome,
   );
   const outcome = caseOutcome(suite.pass, ofCandidate);
-  const lanes = lanesOf(evaluation);
+  const lanes: readonly Lane[] = ['observed', ...lanesOf(evaluation)];
   const ordered = [...slots].sort((a, b) => a.repeat - b.repeat || lanes.indexOf(a.lane) - lanes.indexOf(b.lane));
   return {
     number: each.number + 1,
@@ -276,10 +292,11 @@ function caseView(evaluation: Evaluation, each: StoredCase, slots: readonly Stor
     description: each.description,
     must: each.must,
     vars: each.vars as CaseView['vars'],
+    run: each.run ?? null,
     passed: outcome === undefined ? null : outcome === 'passed',
-    runs: ordered.map(({ lane, repeat, runId, result }) => ({
+    runs: ordered.map(({ lane, repeat, runId, version, result }) => ({
       lane,
-      version: versions[lane]!.name,
+      version: lane === 'observed' ? (version ?? null) : versions[lane]!.name,
       repeat,
       run_id: runId,
       status: result?.outcome ?? (status === 'running' ? 'running' : 'cancelled'),

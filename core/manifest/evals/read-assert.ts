@@ -1,7 +1,15 @@
 import * as z from 'zod';
 import { isJsonObject, type Json } from '#core/base/json.ts';
 import { JSON_PATH } from './json-path.ts';
-import { ASSERT_TYPES, type Assert, type AssertType, type EvalCase, MAX_EVAL_TEXT, rowOfAssert } from './suite.ts';
+import {
+  ASSERT_TYPES,
+  type Assert,
+  type AssertRow,
+  type AssertType,
+  type EvalCase,
+  MAX_EVAL_TEXT,
+  rowOfAssert,
+} from './suite.ts';
 
 const text = z.string().min(1).max(MAX_EVAL_TEXT);
 
@@ -34,7 +42,7 @@ export interface AssertProblem {
  */
 export function readAssert(
   { type: name, value: written, weight = 1, ...rest }: WrittenAssert,
-  complete: (value: Json) => Json = (value) => value,
+  complete: (value: Json, kind: AssertRow['value']) => Json = (value) => value,
 ): Assert | AssertProblem {
   const isNot = name.startsWith('not-');
   const type = (isNot ? name.slice('not-'.length) : name) as AssertType;
@@ -44,7 +52,7 @@ export function readAssert(
     return { member: 'type', why };
   }
   const row = rowOfAssert(type);
-  const value = written === undefined ? undefined : complete(written as Json);
+  const value = written === undefined ? undefined : numberIn(row, complete(written as Json, row.value));
   const problem = valueProblem(row, value);
   if (problem !== undefined) return { member: 'value', why: `${name} ${problem}` };
   if (row.threshold === 'required' && rest.threshold === undefined) {
@@ -57,13 +65,14 @@ export function readAssert(
   return { type, isNot, weight, ...(value !== undefined && { value }), ...rest };
 }
 
+/** Reads a number that is written as a text. */
+const numberIn = ({ value: kind }: AssertRow, value: Json): Json =>
+  kind === 'count' && typeof value === 'string' && /^\s*\d+\s*$/.test(value) ? Number(value) : value;
+
 const isText = (value: unknown): boolean => (typeof value === 'string' && value !== '') || typeof value === 'number';
 
 /** Returns why an assert cannot have this value, as the predicate of a sentence. */
-function valueProblem(
-  { value: kind, isOptional }: ReturnType<typeof rowOfAssert>,
-  value: Json | undefined,
-): string | undefined {
+function valueProblem({ value: kind, isOptional }: AssertRow, value: Json | undefined): string | undefined {
   if (kind === 'none') return value === undefined ? undefined : 'has no value: write a threshold';
   if (value === undefined) return isOptional ? undefined : 'needs a value';
   switch (kind) {
@@ -82,6 +91,7 @@ function valueProblem(
       const isRange =
         isJsonObject(value) &&
         Object.entries(value).every(([name, bound]) => /^(min|max)$/.test(name) && isCount(bound));
+      if (isRange && Number(value.min) > Number(value.max)) return 'needs a min that is at most its max';
       return isCount(value) || (isRange && Object.keys(value as object).length > 0)
         ? undefined
         : 'needs a whole number, or {min, max}';

@@ -1,7 +1,7 @@
 import { parseDocument } from 'yaml';
 import * as z from 'zod';
 import { PlatformError } from '#core/base/errors.ts';
-import type { Json } from '#core/base/json.ts';
+import { isJsonObject, type Json } from '#core/base/json.ts';
 import { assertShape, filled, judgeShape, readAssert, type WrittenAssert } from './read-assert.ts';
 import {
   type Assert,
@@ -33,6 +33,7 @@ const asserts = z.array(assertShape);
 const testShape = z.strictObject({
   description: text.optional(),
   vars: vars.optional(),
+  run: z.uuid('must be the whole id of a run, as `platform runs add-case` writes it').optional(),
   must: z.boolean().optional(),
   threshold: z.number().min(0).max(1).optional(),
   assert: asserts.optional(),
@@ -46,7 +47,7 @@ const suiteShape = z.strictObject({
   budget_usd: z.number().positive().max(MAX_BUDGET_USD).optional(),
   judge: judgeShape.optional(),
   mocks: z.record(z.string(), json).optional(),
-  defaultTest: testShape.omit({ description: true, must: true }).optional(),
+  defaultTest: testShape.omit({ description: true, run: true, must: true }).optional(),
   tests: z.array(z.unknown()).min(1, 'must have at least one case'),
 });
 
@@ -82,7 +83,7 @@ function readSuite(
   suite: number,
   room: number,
 ): { readonly suite: Suite; readonly own: EvalCase[] } {
-  const { data, error } = suiteShape.safeParse(parse(file, files[file]!));
+  const { data, error } = suiteShape.safeParse(objectIn(file, files[file]!));
   if (error) throw problemIn(file, error, suiteShape);
   const { tests, defaultTest, budget_usd, judge = null, mocks = null, description = null, ...rest } = data;
   if (tests.length > room) {
@@ -107,8 +108,13 @@ function readSuite(
   };
 }
 
-/** Reads YAML 1.2, of which JSON is a part. */
-function parse(file: string, content: string): unknown {
+function objectIn(file: string, content: string): Json {
+  const value = parse(file, content);
+  return isJsonObject(value) ? value : refuse(file, 'must be an object with the member "tests"');
+}
+
+/** Reads YAML 1.2, of which JSON is a part. `file` names it in errors. */
+function parse(file: string, content: string): Json {
   let value: unknown;
   try {
     const document = parseDocument(content, { version: '1.2', schema: 'core', merge: false, logLevel: 'silent' });
@@ -126,10 +132,7 @@ function parse(file: string, content: string): unknown {
     );
   }
   if (isDeeper(value, MAX_SUITE_DEPTH)) refuse(file, `is nested more than ${MAX_SUITE_DEPTH} levels deep`);
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    refuse(file, 'must be an object with the member "tests"');
-  }
-  return value;
+  return value as Json;
 }
 
 const isDeeper = (value: unknown, levels: number): boolean =>
@@ -151,6 +154,12 @@ function caseOf(place: Place, own: TestBody, defaults: Pick<TestBody, 'vars' | '
   const bodies = [...(defaults.assert ?? []), ...(own.assert ?? [])];
   if (bodies.length > MAX_ASSERTS)
     refuse(file, `${at}.assert: must have at most ${MAX_ASSERTS} asserts, not ${bodies.length}`);
+  if (own.run !== undefined && own.vars === undefined) {
+    refuse(
+      file,
+      `${at}.run: needs "vars", the input of the run: copy it, or let \`platform runs add-case\` write both`,
+    );
+  }
   const threshold = own.threshold ?? defaults.threshold;
   const room = { bytes: MAX_CASE_BYTES };
   const inherited = defaults.assert?.length ?? 0;
@@ -158,6 +167,7 @@ function caseOf(place: Place, own: TestBody, defaults: Pick<TestBody, 'vars' | '
     suite,
     description: own.description ?? `case ${index + 1}`,
     vars: given as EvalCase['vars'],
+    ...(own.run !== undefined && { run: own.run }),
     must: own.must ?? false,
     ...(threshold !== undefined && { threshold }),
     asserts: bodies.map((body, number) => {
@@ -172,7 +182,11 @@ function caseOf(place: Place, own: TestBody, defaults: Pick<TestBody, 'vars' | '
 }
 
 function assertOf(place: Place, body: WrittenAssert, given: EvalCase['vars'], room: { bytes: number }): Assert {
-  const read = readAssert(body, (value) => filled(fromFile(place, value), given, room));
+  const read = readAssert(body, (written, kind) => {
+    const value = filled(fromFile(place, written), given, room);
+    // A schema may be written as a text, in YAML or JSON.
+    return kind === 'schema' && typeof value === 'string' ? parse(`${place.file}: ${place.at}.value`, value) : value;
+  });
   if ('why' in read) refuse(place.file, `${place.at}.${read.member}: ${read.why}`);
   return read;
 }
@@ -184,7 +198,7 @@ function fromFile({ file, files, at }: Place, value: Json): Json {
   if (!Object.hasOwn(files, name)) {
     refuse(file, `${at}.value: the file ${name.slice(0, 100)} was not sent. Send it with the suites, under this name`);
   }
-  return isSuiteFile(name) ? (parse(name, files[name]!) as Json) : files[name]!;
+  return isSuiteFile(name) ? parse(name, files[name]!) : files[name]!;
 }
 
 /** Returns the first problem of a shape as an error. Unknown members are named with the known ones. */

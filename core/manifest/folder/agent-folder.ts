@@ -11,7 +11,7 @@ const EXCLUDED = [
   'agent.json',
   '**/{__pycache__,venv,env,site-packages,node_modules}/**',
   '**/*.pyc',
-  '{dist,build,docs,scripts,tests,test,__tests__}/**',
+  '{dist,build,docs,evals,scripts,tests,test,__tests__}/**',
   '{setup.py,setup.cfg,tsconfig*.json}',
   'Pipfile.lock',
   '{README,CHANGELOG,LICENSE,AGENTS}*',

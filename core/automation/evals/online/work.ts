@@ -148,7 +148,7 @@ class Scoring {
     // Fails if the run was erased, or was dealt with, in between.
     if (hasJudges && !(await this.#store.noteJudges(runId, read.judged))) return this.#one(note);
     const { asserts } = read;
-    const asked = { asserts, vars: inputOf(ended), judge: online.judge ?? null, agent, ended };
+    const asked = { asserts, vars: inputOf(ended), judge: online.judge ?? null, agent, ended, slotId: runId };
     const decided = await decide(
       this.#deps,
       { ...asked, asker: { workspace: this.#workspace } },
