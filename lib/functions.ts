@@ -403,6 +403,8 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
       // Bulk actions, and the runs that their filters select.
       runs: { items: [...RUN_SCHEDULES.tables.runs.items, 'BatchGetItem'], query: ['table', 'gsi1', 'gsi2'] },
     },
+    // Services are updated to a version once it has passed its gate.
+    calls: [...RUN_SCHEDULES.calls, 'service-keeper'],
   },
   schedules: {
     memoryMb: MEMORY_MB,

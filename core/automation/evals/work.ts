@@ -1,5 +1,4 @@
 import { isUsedUp, type LimitError } from '#core/accounts/limits/rate-limit.ts';
-import { findMembership } from '#core/accounts/workspaces/store.ts';
 import { AgentStore } from '#core/agents/store.ts';
 import type { Caller } from '#core/base/caller.ts';
 import { isHostBusy, isPlatformError, type PlatformError } from '#core/base/errors.ts';
@@ -8,6 +7,7 @@ import { shortText } from '#core/manifest/evals/suite.ts';
 import type { AgentVersion } from '#core/manifest/version.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { heartbeat } from '#core/ports/heartbeat.ts';
+import { actingFor } from './acting.ts';
 import type { Evaluation, Slot, SlotResult, StoredCase, StoredSlot } from './eval.ts';
 import { lanesOf, runIdOf, slotsOf } from './eval.ts';
 import { grade } from './grade.ts';
@@ -83,9 +83,8 @@ async function sceneOf(deps: Deps, evaluation: Evaluation): Promise<Scene | { re
   const { createdBy: userId, workspaceId, id, versions, createdAt } = evaluation;
   if (deps.clock.now() - Date.parse(createdAt) > MAX_AGE_MS)
     return { problem: 'It was not completed within three days.' };
-  const membership = await findMembership(deps, userId, workspaceId);
-  if (membership === undefined) return { problem: 'The user who started it is no longer a member of the workspace.' };
-  const caller = { ...membership, userId, keyId: id, ...(evaluation.isBound && { limits: { workspaceId } }) };
+  const caller = await actingFor(deps, workspaceId, { userId, isBound: evaluation.isBound, keyId: id });
+  if ('problem' in caller) return caller;
   const agents: { [L in Lane]?: AgentVersion } = {};
   for (const lane of lanesOf(evaluation)) {
     const version = versions[lane]!;
