@@ -151,7 +151,7 @@ export const agentRecord = publicAgent.extend({
         .datetime()
         .nullable()
         .describe('Since when it can run, and waits at most an hour. null: it cannot run yet.'),
-      decided_at: z.iso.datetime().nullable(),
+      decided_at: z.iso.datetime().nullable().describe('When the last decision was made. null: none was.'),
       decided_by: z.string().nullable().describe('Id of the owner who opened the gate. null: the platform decided.'),
     })
     .nullable()
