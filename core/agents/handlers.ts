@@ -65,7 +65,7 @@ export const agentHandlers = (deps: AgentDeps): Handlers<typeof agentRoutes> => 
   },
 
   async createAgent({ caller, query, body }) {
-    const { manifest, files } = takeEvalFiles(await withUploadedFiles(deps, caller.workspace.id, body));
+    const { manifest, given } = takeEvalFiles(await withUploadedFiles(deps, caller.workspace.id, body));
     const { definition, errors, warnings } = await checkManifest(deps, caller.workspace, manifest);
     if (definition === undefined || errors.length > 0) throw invalidManifest(errors);
     const { preview } = query;
@@ -79,8 +79,11 @@ export const agentHandlers = (deps: AgentDeps): Handlers<typeof agentRoutes> => 
     }
     const userId = query.dev ? caller.userId : undefined;
     // A version that never becomes latest needs no suites, but whoever tries it may evaluate it.
-    if (userId === undefined) await checkEvalFiles(deps, caller.workspace, withGate(definition, preview), files);
-    const evals = userId === undefined && files ? evalContentsOf(files) : undefined;
+    const files =
+      userId === undefined
+        ? await checkEvalFiles(deps, caller.workspace, withGate(definition, preview), given)
+        : undefined;
+    const evals = files && evalContentsOf(files);
     const mode = definition.manifest?.orchestration_mode;
     const answer = { ...(mode && { orchestration_mode: mode }), warnings };
     if (query.unless_unchanged) {
@@ -136,11 +139,11 @@ export const agentHandlers = (deps: AgentDeps): Handlers<typeof agentRoutes> => 
   },
 
   async validateAgent({ caller, body }) {
-    const { manifest, files } = takeEvalFiles(await withUploadedFiles(deps, caller.workspace.id, body));
+    const { manifest, given } = takeEvalFiles(await withUploadedFiles(deps, caller.workspace.id, body));
     const { definition, errors, warnings } = await checkManifest(deps, caller.workspace, manifest);
     const texts = errors.map(errorText);
     if (definition !== undefined) {
-      await checkEvalFiles(deps, caller.workspace, definition, files).catch((error: unknown) => {
+      await checkEvalFiles(deps, caller.workspace, definition, given).catch((error: unknown) => {
         if (!hasCode(error, 'INVALID_INPUT')) throw error;
         texts.push((error as Error).message);
       });

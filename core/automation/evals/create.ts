@@ -67,22 +67,18 @@ async function checkCanRun(
   read: ReadSuites,
 ): Promise<void> {
   const versions = [agent, ...(baseline ? [baseline] : [])];
-  const tooMany = tooManyRuns(read, versions.length);
-  if (tooMany !== undefined) throw new PlatformError('INVALID_INPUT', tooMany.problem, { hint: tooMany.hint });
+  refuseIf(tooManyRuns(read, versions.length));
   for (const each of versions) {
     const name = `${fullNameOf(each)} ${versionName(each.version)}`;
-    const refuse = ({ problem, hint }: Unsuited): never => {
-      throw new PlatformError('UNPROCESSABLE', problem, { hint });
-    };
     if (!traitsOf(each.definition.execution_engine).isRun) {
-      refuse({ problem: `${name} is a skill, which does not run.`, hint: 'Evaluate an agent that uses the skill.' });
+      const hint = 'Evaluate an agent that uses the skill.';
+      throw new PlatformError('UNPROCESSABLE', `${name} is a skill, which does not run.`, { hint });
     }
     if (!each.runnable) {
       const hint = 'Upload its code, or wait until its dependencies are installed.';
-      refuse({ problem: `${name} cannot run yet.`, hint });
+      throw new PlatformError('UNPROCESSABLE', `${name} cannot run yet.`, { hint });
     }
-    const found = unsuited(each.definition, read, { isBaseline: each !== agent });
-    if (found !== undefined) refuse({ ...found, problem: `${name}: ${found.problem}` });
+    refuseIf(unsuited(each.definition, read, { isBaseline: each !== agent }));
   }
   const readsArguments = read.cases.some(({ asserts }) => asserts.some(({ type }) => type === 'tool-args'));
   if (readsArguments && caller.workspace.traceContent !== 'all') {
@@ -91,6 +87,10 @@ async function checkCanRun(
     throw new PlatformError('UNPROCESSABLE', text, { hint });
   }
   for (const { judge, name } of read.suites) if (judge !== null) await checkJudge(deps, caller, judge, name);
+}
+
+function refuseIf(found: Unsuited | undefined): void {
+  if (found !== undefined) throw new PlatformError(found.code, found.problem, { hint: found.hint });
 }
 
 function newEvaluation(

@@ -5,6 +5,8 @@ import { MAX_EVAL_RUNS, type ReadSuites, rowOfAssert, type Suite } from './suite
 
 /** Why suites cannot be run on a version, as a sentence, and what helps. */
 export interface Unsuited {
+  /** INVALID_INPUT: the suites are wrong. UNPROCESSABLE: they do not fit the version. */
+  readonly code: 'INVALID_INPUT' | 'UNPROCESSABLE';
   readonly problem: string;
   readonly hint: string;
 }
@@ -14,7 +16,7 @@ export function tooManyRuns({ suites, cases }: ReadSuites, versions: number): Un
   const runs = cases.reduce((sum, { suite }) => sum + suites[suite]!.repeat, 0) * versions;
   if (runs <= MAX_EVAL_RUNS) return undefined;
   const problem = `The suites have ${runs} runs (cases, times repeats, times versions), and at most ${MAX_EVAL_RUNS} are allowed.`;
-  return { problem, hint: 'Lower "repeat", or leave out some of the files.' };
+  return { code: 'INVALID_INPUT', problem, hint: 'Lower "repeat", or leave out some of the files.' };
 }
 
 /**
@@ -34,6 +36,7 @@ export function unsuited(
   const readsTrace = cases.some(({ asserts }) => asserts.some(({ type }) => rowOfAssert(type).readsTrace));
   if (!readsTrace || traitsOf(definition.execution_engine).hasLoop || isBaseline) return undefined;
   return {
+    code: 'UNPROCESSABLE',
     problem: 'The agent has no tools, which asserts of the suites are about.',
     hint: 'Remove tool-called, tool-args, tool-order and max-turns.',
   };
@@ -47,10 +50,12 @@ function unsuitedMocks(
   if (mocks === null) return undefined;
   const { unknown } = withMocks(custom_tools, mocks);
   if (unknown !== undefined && !isBaseline) {
-    return { problem: `${name}: ${unknownMock(unknown, custom_tools)}`, hint: 'docs/evals.md describes the files.' };
+    const problem = `${name}: ${unknownMock(unknown, custom_tools)}`;
+    return { code: 'INVALID_INPUT', problem, hint: 'docs/evals.md describes the files.' };
   }
   if (durable === undefined) return undefined;
   return {
+    code: 'UNPROCESSABLE',
     problem: `${name}: ${isBaseline ? 'The baseline' : 'The agent'} is durable, and runs of durable agents have no mocks.`,
     hint: 'Leave mocks out, or evaluate it without "durable".',
   };

@@ -416,7 +416,8 @@ export function evalsSuite(target: () => Target, has: Languages): void {
       await refused('tests: [', 'evals/a.yaml: is not valid YAML');
       await refused({ tests: [{}], mocks: { nothing: 1 } }, 'mocks.nothing is not a custom tool');
       const bodies: readonly [object, string][] = [
-        [{}, 'either suites or tests'],
+        [{}, 'was published without suites'],
+        [{ tests: [{}], suites: { 'a.yaml': 'tests: [{}]' } }, 'together with tests'],
         [{ tests: [{}], baseline: 'latest' }, 'baseline'],
         [{ tests: [{}], baseline: 'v1' }, 'the version that is evaluated'],
         [{ tests: [{}], repeat: 21 }, 'repeat'],
