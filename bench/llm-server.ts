@@ -4,12 +4,13 @@ import { createServer, type ServerResponse } from 'node:http';
  * A language model with minimal cost in Anthropic's wire format, for both sides of a measurement: `node llm-server.ts`;
  * prints
  * its port. At the path of OpenAI's Responses API it answers at once in that format, without tools or streams.
- * `claude-bench` answers at once, `claude-bench-500` after 500 ms. If tools are offered, it calls one named `echo` in
+ * `claude-bench` answers at once, `claude-bench-500` after 500 ms, and so on. If tools are offered, it calls one named `echo` in
  * each of its first two turns, and `claude-bench-turns-12` in its first twelve. `claude-bench-ask` calls `ask_human` in its
  * first turn, and `claude-bench-until-TIME` calls `wait` until then, in epoch milliseconds. A streamed text begins with the
  * machine's clock in nanoseconds, `t=NUMBER;`. A GET returns the times of the requests since the last GET, as a list of
  * epoch milliseconds.
  */
+const SLOW = /claude-bench-(\d+)/;
 const TEXT = { type: 'text', text: '{"greeting":"Hello, Ada!"}' };
 const toolUse = (turn: number, text: string) => ({
   type: 'tool_use',
@@ -133,7 +134,7 @@ const server = createServer((request, response) => {
     askedAt.push(Date.now());
     const text = Buffer.concat(chunks).toString();
     if (request.url?.endsWith('/responses')) sendJson(OPENAI_PLAIN, response);
-    else if (text.includes('claude-bench-500')) setTimeout(reply, 500, text, response);
+    else if (SLOW.test(text)) setTimeout(reply, Number(SLOW.exec(text)![1]), text, response);
     else reply(text, response);
   });
 });

@@ -4,6 +4,7 @@ import { benchDashboard } from './dashboard.ts';
 import { benchDashboardSoak } from './dashboard-soak.ts';
 import { benchDev } from './dev.ts';
 import { benchDocs } from './docs.ts';
+import { benchEvals } from './evals.ts';
 import { benchFirstRequests } from './first-requests.ts';
 import { type Row, withPlatform } from './harness.ts';
 import { benchInstall } from './install.ts';
@@ -45,6 +46,7 @@ const SECTIONS: { readonly [name: string]: (minutes?: number) => Promise<Row[]> 
   usage: benchUsage,
   tasks: benchTasks,
   telemetry: benchTelemetry,
+  evals: () => withPlatform(benchEvals),
   webhooks: () => withPlatform(benchWebhooks),
   wires: () => withPlatform(benchWires),
   mcp: () => withPlatform(benchMcp),

@@ -92,6 +92,7 @@ function agentGuide(name: string, files: FilesByPath): string {
   };
   const samples = Object.keys(files).filter((path) => path.startsWith('sample-files/'));
   const hasFixtures = Object.keys(files).some((path) => path.startsWith('tests/'));
+  const hasEvals = Object.keys(files).some((path) => path.startsWith('evals/'));
   const isService = manifest.run_mode === 'always_on';
   const has = (path: string): boolean => files[path] !== undefined;
   const lines = [
@@ -105,6 +106,7 @@ function agentGuide(name: string, files: FilesByPath): string {
     isService && `- The worker (\`${manifest.runtime?.command}\`) runs continuously. Its output is the log.`,
     has('sample-input.json') && '- `sample-input.json`: an example input.',
     hasFixtures && '- `tests/fixture-*.json`: test calls with their expected results.',
+    hasEvals && '- `evals/*.yaml`: cases for the published version, with what a good answer has.',
     samples.length > 0 && '- `sample-files/`: example files.',
     has('sample-deploy.json') && '- `sample-deploy.json`: settings for a deployment.',
     has('server.test.mjs') && '- `server.test.mjs`: unit tests; run `node --test`.',
@@ -134,6 +136,7 @@ function agentGuide(name: string, files: FilesByPath): string {
       'platform validate     # validates without publishing',
       ...(hasFixtures ? ['platform test         # runs the tests in tests/'] : []),
       'platform publish      # publishes a new version',
+      ...(hasEvals ? ['platform eval         # runs the cases in evals/ on the published version'] : []),
       isService
         ? `platform service deploy ${name}${has('sample-deploy.json') ? ' --body @sample-deploy.json' : ''}`
         : `platform run ${name}${input}`,

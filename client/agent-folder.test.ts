@@ -138,6 +138,8 @@ describe('the bundle', () => {
       'pyproject.toml': '[project]',
       'README.md': 'x',
       'tests/fixture-1.json': '',
+      'evals/first.yaml': '',
+      'evals/checks/short.py': '',
       'src/__pycache__/util.pyc': '',
       'node_modules/a/index.js': '',
       'venv/lib/six.py': '',

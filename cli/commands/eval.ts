@@ -25,7 +25,7 @@ const evaluate: Configure = (command, cli) => {
     .option('--published', 'Run the suites that were published with the version; it opens its gate if it passes')
     .option(
       '--baseline <version>',
-      'Another version, such as v3, to compare with on the same cases (default: that of the manifest)',
+      'Another version, such as v3, to compare with on the same cases (default: that of the manifest); or "observed", the recorded runs of cases',
     )
     .option('--repeat <number>', 'Runs of each case, in place of those of the suites')
     .option('--budget <dollars>', 'No further run begins when this is spent')
@@ -51,7 +51,13 @@ const evaluate: Configure = (command, cli) => {
       const ended = await follow(cli, params.id, started);
       const cases = await casesOf(client, { ...params, eval_id: ended.eval_id });
       if (file !== undefined)
-        await writeFile(resolve(cli.host.cwd, file), junit(ended.agent_name, cases.map(resultOf)));
+        await writeFile(
+          resolve(cli.host.cwd, file),
+          junit(
+            ended.agent_name,
+            cases.map((each) => resultOf(ended, each)),
+          ),
+        );
       cli.output.result({ ...ended, cases }, () => inWords(cli, ended, cases));
       const problem = problemOf(ended);
       if (problem !== undefined) throw problem;
@@ -102,11 +108,29 @@ async function casesOf(client: Client, params: { id: string; eval_id: string }):
   return all;
 }
 
-const ofCandidate = ({ runs }: Case): CaseRun[] => runs.filter(({ lane }) => lane === 'candidate');
+const ofLane = ({ runs }: Case, wanted: CaseRun['lane']): CaseRun[] => runs.filter(({ lane }) => lane === wanted);
+const ofCandidate = (each: Case): CaseRun[] => ofLane(each, 'candidate');
+
+/** The lanes beside that of the evaluated version that any case has, with their titles. */
+const otherLanes = ({ baseline }: Evaluation, cases: readonly Case[]) =>
+  (
+    [
+      ['observed', 'recorded'],
+      ['baseline', String(baseline)],
+    ] as const
+  ).filter(([lane]) => cases.some((each) => ofLane(each, lane).length > 0));
+
+/** Says how often the runs of a lane passed: a mark for one run, otherwise such as `2/3`. */
+function passedOf(runs: readonly CaseRun[]): string {
+  const passed = runs.filter(({ status }) => status === 'passed').length;
+  if (runs.length !== 1) return runs.length === 0 ? '' : `${passed}/${runs.length}`;
+  return passed === 1 ? '✓' : runs[0]!.status === 'failed' ? '✗' : '?';
+}
 
 /** Formats the cases with how often each of their asserts passed, then why those that failed did. */
 function inWords(cli: Cli, evaluation: Evaluation, cases: readonly Case[]): string {
   const { output } = cli;
+  const lanes = otherLanes(evaluation, cases);
   const rows = cases.map((each) => {
     const [style, mark] = MARKS[`${each.passed}`];
     const runs = ofCandidate(each);
@@ -115,11 +139,12 @@ function inWords(cli: Cli, evaluation: Evaluation, cases: readonly Case[]): stri
       const word = runs.length === 1 ? (passed === 1 ? '✓' : '✗') : `${passed}/${runs.length}`;
       return `${type} ${word}`;
     });
-    return [output.style(style, mark), printable(each.description), asserts.join(', ')];
+    const others = lanes.map(([lane]) => passedOf(ofLane(each, lane)));
+    return [output.style(style, mark), printable(each.description), ...others, asserts.join(', ')];
   });
   const reasons = cases.flatMap((each) =>
-    ofCandidate(each)
-      .filter(({ reason }) => reason !== null)
+    each.runs
+      .filter(({ lane, status, reason }) => reason !== null && (lane === 'candidate' || isUngraded({ lane, status })))
       .map(({ run_id, reason }) => `${printable(each.description)} (${run_id.slice(0, 8)}): ${printable(reason!)}`),
   );
   const { verdict, status, candidate, cost_usd, baseline } = evaluation;
@@ -127,13 +152,17 @@ function inWords(cli: Cli, evaluation: Evaluation, cases: readonly Case[]): stri
     candidate?.share == null
       ? ''
       : `, ${candidate.passed} of ${candidate.passed + candidate.failed + candidate.undecided} cases passed (${percent(candidate.interval![0]!)} to ${percent(candidate.interval![1]!)})`;
-  const against = baseline === null ? '' : ` against ${baseline}`;
+  const against = baseline === null ? '' : ` against ${baseline === 'observed' ? 'recorded runs' : baseline}`;
   return [
-    table(['', 'case', 'asserts'], rows, output.width),
+    table(['', 'case', ...lanes.map(([, title]) => title), 'asserts'], rows, output.width),
     ...reasons,
     `${evaluation.agent_name}@${evaluation.version}${against}: ${verdict ?? status}${share}, $${cost_usd.toFixed(4)}`,
   ].join('\n');
 }
+
+/** A recorded run that is gone, or of another agent: its author has to know. */
+const isUngraded = ({ lane, status }: Pick<CaseRun, 'lane' | 'status'>): boolean =>
+  lane === 'observed' && status === 'error';
 
 const percent = (share: number): string => `${Math.round(share * 100)}%`;
 
@@ -146,8 +175,9 @@ function problemOf({ verdict, status, reason }: Evaluation): UsageError | undefi
   return new UsageError(text, { exitCode: verdict === 'inconclusive' ? EXIT.inconclusive : EXIT.failed });
 }
 
-const resultOf = (each: Case): TestResult => {
+const resultOf = (evaluation: Evaluation, each: Case): TestResult => {
   const runs = ofCandidate(each);
+  const notes = otherLanes(evaluation, [each]).map(([lane, title]) => `${title}: ${passedOf(ofLane(each, lane))}`);
   return {
     name: each.description,
     file: each.suite,
@@ -155,6 +185,7 @@ const resultOf = (each: Case): TestResult => {
     seconds: runs.reduce((sum, { latency_ms }) => sum + (latency_ms ?? 0), 0) / 1000,
     cost_usd: runs.reduce((sum, { cost_usd }) => sum + (cost_usd ?? 0), 0),
     failures: runs.flatMap(({ reason }) => reason ?? []),
+    ...(notes.length > 0 && { notes }),
   };
 };
 

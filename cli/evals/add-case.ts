@@ -32,6 +32,7 @@ export async function addCase(
     document.createNode({
       description: run.description ?? `run ${run.id.slice(0, 8)}`,
       vars: run.input,
+      run: run.id,
       ...('output' in run && { assert: [{ type: 'equals', value: plainOutput(run.output as never) }] }),
     }),
   );

@@ -15,6 +15,8 @@ export const isBody = (value: unknown): value is Body =>
 export const USUAL_JUDGE = 'anthropic/claude-haiku-4-5';
 
 const ASSERT_MEMBERS = ['type', 'value', 'threshold', 'weight', 'metric'];
+/** What Nunjucks fills in and suites do not. */
+const OTHER_TEMPLATES = /\{%|\{\{[^{}]*[|([]|\{\{\s*env\./;
 /** Members that say how promptfoo calls models, for which the platform has the agent itself. */
 const WITHOUT_LOSS = [
   'prompts',
@@ -101,6 +103,9 @@ function assertFrom(assert: unknown, at: string, left: string[]): Body[] {
   for (const name of Object.keys(assert)) {
     if (!ASSERT_MEMBERS.includes(name) && name !== 'provider')
       left.push(`${at}.${name}: the platform has no such member`);
+  }
+  if (OTHER_TEMPLATES.test(JSON.stringify(assert.value ?? ''))) {
+    left.push(`${at}.value: filters, calls and blocks of templates stay as they are`);
   }
   return [
     Object.fromEntries(ASSERT_MEMBERS.flatMap((name) => (assert[name] === undefined ? [] : [[name, assert[name]]]))),

@@ -1,8 +1,8 @@
 import { existsSync, globSync, readFileSync } from 'node:fs';
 import { dirname, join, relative, resolve } from 'node:path';
 import { UsageError } from '#client/usage-error.ts';
-import type { SuiteFiles } from '#core/manifest/evals/suite.ts';
-import { filesNamedIn, SUITES_FOLDER, suitesTooLarge } from '#core/manifest/folder/eval-files.ts';
+import { filesNamedIn, type SuiteFiles } from '#core/manifest/evals/suite.ts';
+import { SUITES_FOLDER, suitesTooLarge } from '#core/manifest/folder/eval-files.ts';
 
 /**
  * Reads suites and the files that their asserts name, which are beside the suite or in the folder. Throws UsageError if there is no suite, or a
@@ -20,10 +20,10 @@ export function readSuiteFiles(folder: string, given: readonly string[] | undefi
     const text = read(path);
     const name = relative(folder, path);
     files[name.startsWith('..') ? relative(cwd, path) : name] = text;
-    for (const { written, name: wanted } of filesNamedIn(text)) {
+    for (const wanted of filesNamedIn(text)) {
       const found = [join(dirname(path), wanted), join(folder, wanted)].find((each) => existsSync(each));
       if (found === undefined) {
-        throw new UsageError(`${path} names file://${written}, which is neither beside it nor in ${folder}.`);
+        throw new UsageError(`${path} names file://${wanted}, which is neither beside it nor in ${folder}.`);
       }
       files[wanted] = read(found);
     }

@@ -2,12 +2,14 @@ import type { TestResult } from './run-tests.ts';
 
 /** Formats the results as JUnit XML, which CI systems support. */
 export function junit(suite: string, results: readonly TestResult[]): string {
-  const cases = results.map(({ name, file, status, seconds, failures }) => {
+  const cases = results.map(({ name, file, status, seconds, failures, notes = [] }) => {
     const open = `  <testcase classname="${escaped(suite)}" name="${escaped(name)}" file="${escaped(file)}" time="${seconds.toFixed(3)}"`;
-    if (status === 'passed') return `${open}/>`;
     const text = escaped(failures.join('\n'));
-    const inner = status === 'skipped' ? `<skipped message="${text}"/>` : `<failure message="${text}"/>`;
-    return `${open}>${inner}</testcase>`;
+    const inner = [
+      ...(status === 'passed' ? [] : [`<${status === 'skipped' ? 'skipped' : 'failure'} message="${text}"/>`]),
+      ...(notes.length === 0 ? [] : [`<system-out>${escaped(notes.join('\n'))}</system-out>`]),
+    ];
+    return inner.length === 0 ? `${open}/>` : `${open}>${inner.join('')}</testcase>`;
   });
   const count = (status: TestResult['status']): number => results.filter((each) => each.status === status).length;
   return [

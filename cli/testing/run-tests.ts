@@ -19,6 +19,8 @@ export interface TestResult {
   readonly cost_usd: number;
   /** Reasons of a failure, or why it was skipped. */
   readonly failures: readonly string[];
+  /** What else there is to say. @default - nothing */
+  readonly notes?: readonly string[];
 }
 
 interface Manifest {

@@ -45,6 +45,7 @@ const evaluated = {
   cost_usd: 0.0412,
   candidate: { passed: 11, failed: 1, undecided: 0, share: 0.917, interval: [0.646, 0.985] },
   baseline_cases: { passed: 11, failed: 1, undecided: 0, share: 0.917, interval: [0.646, 0.985] },
+  observed_cases: { passed: 0, failed: 0, undecided: 1, share: null, interval: null },
   comparison: { pairs: 12, worse: 1, better: 1, p: 0.75 },
   repeats_needed: null,
   created_by: 'user-1',
@@ -54,7 +55,8 @@ const evaluated = {
 } as const;
 const evalUnderWay = {
   ...evaluated,
-  ...{ status: 'running', verdict: null, candidate: null, baseline_cases: null, comparison: null, ended_at: null },
+  ...{ status: 'running', verdict: null, candidate: null, baseline_cases: null, comparison: null },
+  ...{ observed_cases: null, ended_at: null },
   ...{ counts: { cases: 12, runs: 24, done: 0, passed: 0, failed: 0, errors: 0 }, cost_usd: 0, updated_at: CREATED },
 } as const;
 const refundVars = { text: 'I want my money back.' };
@@ -188,6 +190,7 @@ export const WRITTEN_EXAMPLES: Readonly<Record<string, Example>> = {
             description: 'is about a refund',
             must: true,
             vars: refundVars,
+            run: id(3),
             passed: true,
             runs: [
               {
@@ -201,6 +204,11 @@ export const WRITTEN_EXAMPLES: Readonly<Record<string, Example>> = {
                 latency_ms: 840,
                 cost_usd: 0.0017,
                 asserts: [{ type: 'equals', metric: null, pass: true, score: 1, reason: 'passed', judge_run_id: null }],
+              },
+              {
+                ...{ lane: 'observed', version: null, repeat: 1, run_id: id(3), status: 'error' },
+                reason: `the recorded run ${id(3)} was erased`,
+                ...{ score: 0, latency_ms: null, cost_usd: null, asserts: [] },
               },
             ],
           },

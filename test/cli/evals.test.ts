@@ -18,7 +18,8 @@ const manifest = {
   supported_providers: ['anthropic'],
 };
 
-const platform = (args: readonly string[], cwd = folder) => commandLine(args, signedInAt(target, { cwd }));
+const platform = (args: readonly string[], cwd = folder, columns?: number) =>
+  commandLine(args, signedInAt(target, { cwd, ...(columns !== undefined && { columns }) }));
 const suite = (name: string, content: object) => {
   mkdirSync(join(folder, 'evals'), { recursive: true });
   writeFileSync(join(folder, 'evals', name), JSON.stringify(content));
@@ -108,6 +109,7 @@ describe('platform eval', () => {
 });
 
 test('a run becomes a case of a suite, whose comments stay', async () => {
+  rmSync(join(folder, 'evals/new.yaml'), { force: true });
   const made = await platform(['run', 'greeter', '--data', JSON.stringify({ text: said('Hi') })]);
   expect(made.status).toBe(0);
   writeFileSync(join(folder, 'evals/found.yaml'), '# Found by users.\nthreshold: 0.5\ntests:\n  - vars: { text: x }\n');
@@ -122,6 +124,7 @@ test('a run becomes a case of a suite, whose comments stay', async () => {
       {
         description: expect.stringMatching(/^run [0-9a-f]{8}$/),
         vars: { text: said('Hi') },
+        run: added.json.run_id,
         assert: [{ type: 'equals', value: 'Hi' }],
       },
     ],
@@ -130,9 +133,24 @@ test('a run becomes a case of a suite, whose comments stay', async () => {
     await platform(['runs', 'add-case', 'greeter', '--suite', 'evals/new.yaml', '--description', 'new']),
   ).toMatchObject({ status: 0 });
   expect(parse(readFileSync(join(folder, 'evals/new.yaml'), 'utf8')).tests).toEqual([
-    { description: 'new', vars: { text: said('Hi') } },
+    { description: 'new', vars: { text: said('Hi') }, run: added.json.run_id },
   ]);
   expect((await platform(['runs', '--limit', '1'])).json.runs).toHaveLength(1);
+
+  const compared = await platform([
+    ...['eval', 'greeter', '--suite', 'evals/found.yaml', '--baseline', 'observed', '--junit', 'lanes.xml'],
+  ]);
+  expect(compared.json).toMatchObject({
+    baseline: 'observed',
+    comparison: { pairs: 1, worse: 0 },
+    observed_cases: { passed: 1 },
+  });
+  const shown = await platform(
+    ['eval', 'greeter@v1', '--suite', 'evals/found.yaml', '--baseline', 'v2'],
+    ...([folder, 120] as const),
+  );
+  expect(shown.stdout).toMatch(/case +recorded +v2 +asserts/);
+  expect(readFileSync(join(folder, 'lanes.xml'), 'utf8')).toContain('<system-out>recorded: ✓</system-out>');
 });
 
 describe('platform import-evals', () => {
@@ -157,6 +175,7 @@ tests:
       - { type: icontains, value: bonjour, weight: 2 }
       - { type: similar, value: bonjour }
       - { type: llm-rubric, value: is French }
+      - { type: contains, value: '{{ text | upper }}' }
   - file://more.csv
 `,
     );
@@ -165,6 +184,7 @@ tests:
     expect(json.left).toEqual([
       'prompts and providers: the agent has them; its input is vars',
       'tests[0].assert[1]: the platform has no asserts of the type similar',
+      'tests[0].assert[3].value: filters, calls and blocks of templates stay as they are',
       'tests[1]: only cases in the file itself are taken over',
     ]);
     expect(imported('promptfooconfig.yaml')).toEqual({
@@ -179,6 +199,7 @@ tests:
           assert: [
             { type: 'icontains', value: 'bonjour', weight: 2 },
             { type: 'llm-rubric', value: 'is French' },
+            { type: 'contains', value: '{{ text | upper }}' },
           ],
         },
       ],
@@ -212,7 +233,11 @@ tests:
         ...{ type: 'score_model', model: 'gpt-5', range: [0, 10], pass_threshold: 7 },
         input: [{ role: 'user', content: { type: 'input_text', text: 'Rate {{ item.ticket }}' } }],
       },
-      { type: 'python', source: 'def grade(sample, item): return 1' },
+      {
+        type: 'python',
+        source: 'def grade(sample, item):\n    return len(sample["output_text"]) / len(item["label"])',
+        pass_threshold: 1,
+      },
     ];
     writeFileSync(join(out, 'eval.json'), JSON.stringify({ testing_criteria: criteria }));
     const line = ['import-evals', 'tickets.jsonl', '--criteria', 'eval.json', '--input', 'ticket'];
@@ -220,8 +245,7 @@ tests:
     expect([status, json.cases]).toEqual([0, 2]);
     expect(json.left).toEqual([
       'testing_criteria[1] (text_similarity): its measure is now the distance of Levenshtein, which is stricter',
-      'testing_criteria[2] (text_similarity): the measure bleu is not known',
-      'testing_criteria[5] (python): criteria of this type are not taken over',
+      'testing_criteria[2] (text_similarity): the platform has no asserts with the measure bleu',
     ]);
     const { judge, tests } = imported('tickets.yaml');
     expect(judge).toEqual({ model: 'openai/gpt-5' });
@@ -235,8 +259,17 @@ tests:
           value: 'Is it polite? (the output)\n\nThe labels are: good, bad. It passes if the label is one of: good.',
         },
         { type: 'llm-rubric', value: expect.stringMatching(/^Rate My invoice\n/), threshold: 0.7 },
+        { type: 'python', value: expect.stringContaining('def grade(sample, item):'), threshold: 1 },
       ],
     });
+    // The program is what it was there: it gets the text of the output, and the item with what the agent does not get.
+    const program = { vars: { text: said('billings') }, assert: [tests[0].assert[4]] };
+    suite('imported.yaml', { tests: [program, { ...program, vars: { text: said('bill') } }], threshold: 0.5 });
+    const graded = await platform(['eval', '--suite', 'evals/imported.yaml']);
+    expect(graded.json.cases.map(({ runs: [run] }: { runs: [{ score: number }] }) => run.score)).toEqual([
+      8 / 7,
+      4 / 7,
+    ]);
     expect(existsSync(join(out, 'evals/eval.yaml'))).toBe(false);
     writeFileSync(join(out, 'none.jsonl'), 'no json');
     expect(await platform(['import-evals', 'none.jsonl'], out)).toMatchObject({

@@ -40,6 +40,17 @@ const MODEL = [
   { marker: 'Bäckerei', turns: [{ text: JSON.stringify({ summary: 'Sie öffnet um sieben.', language: 'de' }) }] },
   { marker: 'waited in the rain', turns: [{ text: JSON.stringify(ANSWERS.prompt) }] },
   { marker: 'good bread', turns: [{ text: ANSWERS.chat.result }] },
+  {
+    marker: 'closes at noon',
+    turns: [{ text: JSON.stringify({ summary: 'The market closes at noon today.', language: 'en' }) }],
+  },
+  {
+    marker: '0_missing.txt',
+    turns: [
+      tool('read_lines', { path: '/tmp/uploads/0_missing.txt', from: 1 }),
+      tool('submit_result', { summary: 'The file is not there.', sent: [] }),
+    ],
+  },
   { marker: 'Wie viele Minuten', turns: [{ text: 'Eine Stunde hat 60 Minuten.' }] },
   {
     marker: 'notes.txt',
@@ -131,7 +142,7 @@ describe.each(names)('the template %s', (template) => {
     expect(tested.json).toMatchObject({ ok: true, passed: 1 });
   });
 
-  test('is published and answers', { timeout: 120_000 }, async ({ skip }) => {
+  test('is published, answers, and passes its evaluation', { timeout: 120_000 }, async ({ skip }) => {
     skip(
       !['prompt', 'chat', 'skill'].includes(template) && target.interpreters.python === undefined,
       'no sandbox with Python works on this machine',
@@ -164,6 +175,9 @@ describe.each(names)('the template %s', (template) => {
     const ran = await platform(`run ${name} ${input}`, folder);
     expect(ran.status, ran.stderr).toBe(0);
     expect(ran.json.data).toEqual(template in ANSWERS ? ANSWERS[template as keyof typeof ANSWERS] : HELLO);
+    const evaluated = await platform(`eval ${name}`, cwd);
+    expect(evaluated.status, evaluated.stderr).toBe(0);
+    expect(evaluated.json).toMatchObject({ verdict: 'passed', counts: { errors: 0 } });
     // A program answers at once: nothing is installed.
     expect((await platform(`info ${name}`, cwd)).json.environment_status).not.toBe('building');
   });

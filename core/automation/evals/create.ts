@@ -21,6 +21,8 @@ interface Wanted {
   readonly id: string;
   readonly agent: AgentVersion;
   readonly baseline: AgentVersion | undefined;
+  /** Whether it is compared with the recorded runs of its cases instead. @default false */
+  readonly isAgainstObserved?: boolean;
   readonly files: SuiteFiles;
   /** In place of those of the suites. */
   readonly repeat?: number | undefined;
@@ -38,6 +40,7 @@ export async function createEvaluation(deps: CreateDeps, caller: Caller, wanted:
   const { agent, baseline, repeat } = wanted;
   const { suites, cases } = await readEvalSuites(deps, caller.workspace, wanted.files);
   const read = { suites: repeat === undefined ? suites : suites.map((suite) => ({ ...suite, repeat })), cases };
+  if (wanted.isAgainstObserved) checkHasRecorded(read);
   await checkCanRun(deps, caller, { agent, baseline }, read);
   // "any" of more repeats passes more easily.
   const isAsStrict = repeat === undefined || suites.every(({ repeat: own, pass }) => repeat >= own && pass !== 'any');
@@ -74,6 +77,10 @@ async function checkCanRun(
       const hint = 'Evaluate an agent that uses the skill.';
       throw new PlatformError('UNPROCESSABLE', `${name} is a skill, which does not run.`, { hint });
     }
+    if (each.definition.run_mode === 'always_on') {
+      const hint = 'Evaluate an agent whose run_mode is on_demand.';
+      throw new PlatformError('UNPROCESSABLE', `${name} is always on, and is not started by calls.`, { hint });
+    }
     if (!each.runnable) {
       const hint = 'Upload its code, or wait until its dependencies are installed.';
       throw new PlatformError('UNPROCESSABLE', `${name} cannot run yet.`, { hint });
@@ -89,6 +96,14 @@ async function checkCanRun(
   for (const { judge, name } of read.suites) if (judge !== null) await checkJudge(deps, caller, judge, name);
 }
 
+/** Throws INVALID_INPUT if no case has a recorded run to compare with. */
+function checkHasRecorded({ cases }: ReadSuites): void {
+  if (cases.some(({ run }) => run !== undefined)) return;
+  throw new PlatformError('INVALID_INPUT', 'body.baseline: is observed, and no case has the member "run".', {
+    hint: '`platform runs add-case` makes a case of a run; or name a version, such as v3.',
+  });
+}
+
 function refuseIf(found: Unsuited | undefined): void {
   if (found !== undefined) throw new PlatformError(found.code, found.problem, { hint: found.hint });
 }
@@ -96,15 +111,18 @@ function refuseIf(found: Unsuited | undefined): void {
 function newEvaluation(
   { clock }: Pick<CreateDeps, 'clock'>,
   caller: Caller,
-  { id, agent, baseline, budgetUsd, trigger, opensGate }: Wanted,
+  { id, agent, baseline, isAgainstObserved, budgetUsd, trigger, opensGate }: Wanted,
   { suites, cases }: ReadSuites,
 ): Evaluation {
   const now = isoTime(clock.now());
   const namedVersion = ({ id, version }: AgentVersion) => ({ id, name: versionName(version) });
   const versions = { candidate: namedVersion(agent), ...(baseline && { baseline: namedVersion(baseline) }) };
   const own = { versions, suites };
+  const made = (number: number, each: ReadSuites['cases'][number]) =>
+    number + [...slotsOf(own, { ...each, number: 0 })].filter(({ lane }) => lane !== 'observed').length;
   return {
     ...own,
+    ...(isAgainstObserved && { isAgainstObserved: true }),
     id,
     workspaceId: caller.workspace.id,
     agentName: agent.name,
@@ -116,7 +134,7 @@ function newEvaluation(
     reason: null,
     judgePrompt: suites.some(({ judge }) => judge !== null) ? JUDGE_PROMPT_HASH : null,
     cases: cases.length,
-    runs: cases.reduce((sum, each) => sum + [...slotsOf(own, { ...each, number: 0 })].length, 0),
+    runs: cases.reduce(made, 0),
     done: 0,
     passed: 0,
     failed: 0,

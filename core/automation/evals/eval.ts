@@ -1,6 +1,6 @@
 import { derivedUuid } from '#core/base/derived-uuid.ts';
 import type { EvalCase, Suite } from '#core/manifest/evals/suite.ts';
-import { LANES, type Lane, type Outcome } from './outcome.ts';
+import type { Lane, Outcome, ReplayedLane } from './outcome.ts';
 import type { Summary, Verdict } from './verdict.ts';
 
 /** Maximum number of evaluations in progress in a workspace. */
@@ -19,6 +19,8 @@ export interface Evaluation {
   readonly opensGate?: true;
   /** Ids and names of the versions. */
   readonly versions: { readonly candidate: EvalVersion; readonly baseline?: EvalVersion };
+  /** Whether it is compared with the recorded runs of its cases. */
+  readonly isAgainstObserved?: true;
   readonly status: 'running' | 'completed' | 'aborted' | 'failed';
   /** Null until it is over, and if it was aborted or failed. */
   readonly verdict: Verdict | null;
@@ -28,7 +30,7 @@ export interface Evaluation {
   /** Hash of the fixed prompt of the judge; null if no suite has one. */
   readonly judgePrompt: string | null;
   readonly cases: number;
-  /** Runs that it has in all, and that have a result. */
+  /** Runs that it makes in all, and that have a result. Recorded runs count nowhere. */
   readonly runs: number;
   readonly done: number;
   readonly passed: number;
@@ -53,7 +55,7 @@ export interface EvalVersion {
   readonly name: string;
 }
 
-/** One run of a case: of which version, and its number among the repeats, from 1. */
+/** One run of a case: of which lane, and its number among the repeats, from 1. */
 export interface Slot {
   readonly case: number;
   readonly lane: Lane;
@@ -90,15 +92,18 @@ export interface SlotResult {
 /** A slot whose run has begun, or is about to. */
 export interface StoredSlot extends Slot {
   readonly runId: string;
+  /** The version of a recorded run that was found. */
+  readonly version?: string;
   /** Absent while it runs. */
   readonly result?: SlotResult;
 }
 
-export const lanesOf = ({ versions }: Pick<Evaluation, 'versions'>): readonly Lane[] =>
-  versions.baseline === undefined ? ['candidate'] : LANES;
+export const lanesOf = ({ versions }: Pick<Evaluation, 'versions'>): readonly ReplayedLane[] =>
+  versions.baseline === undefined ? ['candidate'] : ['candidate', 'baseline'];
 
 /** Yields the runs of a case. Those of both versions alternate, so that a change of the world meets both. */
 export function* slotsOf(evaluation: Pick<Evaluation, 'versions' | 'suites'>, each: StoredCase): Generator<Slot> {
+  if (each.run !== undefined) yield { case: each.number, lane: 'observed', repeat: 1 };
   const lanes = lanesOf(evaluation);
   for (let repeat = 1; repeat <= evaluation.suites[each.suite]!.repeat; repeat++) {
     for (const lane of lanes) yield { case: each.number, lane, repeat };
@@ -109,6 +114,9 @@ export function* slotsOf(evaluation: Pick<Evaluation, 'versions' | 'suites'>, ea
 export const runIdOf = (evalId: string, { case: number, lane, repeat }: Slot): string =>
   derivedUuid(evalId, String(number), lane, String(repeat));
 
-/** Derives the id of the run of a judge: of which assert, and the number of the attempt, from 1. */
-export const judgeRunIdOf = (runId: string, assert: number, attempt: number): string =>
-  derivedUuid(runId, 'judge', String(assert), String(attempt));
+/**
+ * Derives the id of the run of a judge: of which slot ({@link runIdOf}) and assert, and the number of the attempt, from 1. A recorded run has
+ * another judgement in each evaluation, so its own id would not do.
+ */
+export const judgeRunIdOf = (slotId: string, assert: number, attempt: number): string =>
+  derivedUuid(slotId, 'judge', String(assert), String(attempt));

@@ -26,13 +26,21 @@ interface Graded {
   readonly agent: AgentVersion;
   readonly caller: Caller;
   readonly ended: EndedRun;
+  /** The id of its slot ({@link runIdOf}). */
+  readonly slotId: string;
+}
+
+/** The result of a run, and what its judges cost; null if a price is not known. */
+interface Grading {
+  readonly result: SlotResult;
+  readonly judgesUsd: number | null;
 }
 
 /**
  * Decides all asserts of a case. Returns undefined while a judge has not ended. Throws RATE_LIMITED if the workspace has to wait for the time
  * that checks take.
  */
-export async function grade(deps: Deps, graded: Graded): Promise<SlotResult | undefined> {
+export async function grade(deps: Deps, graded: Graded): Promise<Grading | undefined> {
   const { case: each, ended } = graded;
   const { run } = ended;
   const cost = { latencyMs: run.durationMs, costUsd: run.costUsd ?? (run.llmModel === null ? 0 : null) };
@@ -42,7 +50,8 @@ export async function grade(deps: Deps, graded: Graded): Promise<SlotResult | un
       run.status === 'cancelled' ||
       (run.errorCode !== 'TIMEOUT' && run.errorCode !== null && isRetryable(run.errorCode));
     const reason = shortText(`the run failed with ${run.errorCode}: ${run.errorMessage}`);
-    return { outcome: isUnknown ? 'error' : 'failed', score: 0, reason, asserts: [], ...cost };
+    const result: SlotResult = { outcome: isUnknown ? 'error' : 'failed', score: 0, reason, asserts: [], ...cost };
+    return { result, judgesUsd: 0 };
   }
   const facts = await factsOf(deps, each, ended);
   const found = new Map<Assert, AssertResult>();
@@ -51,7 +60,7 @@ export async function grade(deps: Deps, graded: Graded): Promise<SlotResult | un
   for (const [index, assert] of here.entries()) found.set(assert, checked[index]!);
   await decideByProgram(deps, graded, facts, found);
 
-  let { costUsd } = cost;
+  let judgesUsd: number | null = 0;
   let error: string | undefined;
   const judges = new Map<Assert, string>();
   for (const [index, assert] of each.asserts.entries()) {
@@ -62,9 +71,9 @@ export async function grade(deps: Deps, graded: Graded): Promise<SlotResult | un
       continue;
     }
     const judged = { caller: graded.caller, agent: graded.agent, judge: graded.suite.judge! };
-    const judgement = await judge(deps, judged, { assert, input: each.vars, part, runId: run.id }, index);
+    const judgement = await judge(deps, judged, { assert, input: each.vars, part, slotId: graded.slotId }, index);
     if (judgement === 'pending') return undefined;
-    costUsd = costUsd === null || judgement.costUsd === null ? null : costUsd + judgement.costUsd;
+    judgesUsd = sumOfPrices(judgesUsd, judgement.costUsd);
     judges.set(assert, judgement.runId);
     if ('result' in judgement) found.set(assert, judgement.result);
     else {
@@ -78,11 +87,17 @@ export async function grade(deps: Deps, graded: Graded): Promise<SlotResult | un
       type: nameOfAssert(assert),
       ...(assert.metric !== undefined && { metric: assert.metric }),
       ...found.get(assert)!,
+      // It is only a number in the results.
+      ...(assert.weight === 0 && { pass: true }),
       ...(judgeRunId !== undefined && { judge_run_id: judgeRunId }),
     };
   });
-  return { ...sumOf(each, asserts, error), asserts, latencyMs: cost.latencyMs, costUsd };
+  const costUsd = sumOfPrices(cost.costUsd, judgesUsd);
+  return { result: { ...sumOf(each, asserts, error), asserts, latencyMs: cost.latencyMs, costUsd }, judgesUsd };
 }
+
+/** Returns null if a price is not known. */
+const sumOfPrices = (a: number | null, b: number | null): number | null => (a === null || b === null ? null : a + b);
 
 /** The score is the weighted mean. All asserts must pass, or the mean must reach the threshold if the case has one. */
 function sumOf(

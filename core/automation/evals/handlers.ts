@@ -14,6 +14,7 @@ import type { Deps } from '#core/ports/deps.ts';
 import { cancelRuns } from './abort.ts';
 import { createEvaluation, ownBaseline } from './create.ts';
 import { type Evaluation, lanesOf, type StoredCase, type StoredSlot } from './eval.ts';
+import type { Lane } from './outcome.ts';
 import { resultsOf } from './results.ts';
 import type { evalRoutes } from './routes.ts';
 import { EvalStore } from './store.ts';
@@ -42,9 +43,10 @@ export const evalHandlers = (deps: EvalDeps): Handlers<typeof evalRoutes> => {
       const files = published
         ? await publishedFiles(deps, agent)
         : (body.suites ?? { 'tests.json': JSON.stringify({ tests: body.tests }) });
-      const baseline = await baselineOf(deps, agent, body.baseline);
+      const isAgainstObserved = body.baseline === 'observed';
+      const baseline = isAgainstObserved ? undefined : await baselineOf(deps, agent, body.baseline);
       const opensGate = published && body.baseline === undefined && isHeld(agent);
-      const wanted = { id: deps.ids.uuid(), agent, baseline, files, repeat, budgetUsd, opensGate };
+      const wanted = { id: deps.ids.uuid(), agent, baseline, isAgainstObserved, files, repeat, budgetUsd, opensGate };
       const evaluation = await createEvaluation(deps, caller, wanted);
       if (evaluation.opensGate) await orderGate(deps, agent, evaluation.id);
       return { status: 202, body: viewOf(evaluation) };
@@ -133,7 +135,7 @@ const viewOf = (evaluation: Evaluation): EvalView => {
     version: versions.candidate.name,
     trigger: evaluation.trigger ?? 'request',
     opens_gate: evaluation.opensGate ?? false,
-    baseline: versions.baseline?.name ?? null,
+    baseline: evaluation.isAgainstObserved ? 'observed' : (versions.baseline?.name ?? null),
     status: evaluation.status,
     verdict: evaluation.verdict,
     reason: evaluation.reason,
@@ -146,6 +148,7 @@ const viewOf = (evaluation: Evaluation): EvalView => {
     cost_usd: evaluation.costMicro / 1e6,
     candidate: summary && shareView(summary.candidate),
     baseline_cases: summary?.baseline ? shareView(summary.baseline) : null,
+    observed_cases: summary?.observed ? shareView(summary.observed) : null,
     comparison: summary?.comparison ?? null,
     repeats_needed: summary?.repeatsNeeded ?? null,
     created_by: evaluation.createdBy,
@@ -163,7 +166,7 @@ function caseView(evaluation: Evaluation, each: StoredCase, slots: readonly Stor
     (_, index) => slots.find(({ lane, repeat }) => lane === 'candidate' && repeat === index + 1)?.result?.outcome,
   );
   const outcome = caseOutcome(suite.pass, ofCandidate);
-  const lanes = lanesOf(evaluation);
+  const lanes: readonly Lane[] = ['observed', ...lanesOf(evaluation)];
   const ordered = [...slots].sort((a, b) => a.repeat - b.repeat || lanes.indexOf(a.lane) - lanes.indexOf(b.lane));
   return {
     number: each.number + 1,
@@ -171,10 +174,11 @@ function caseView(evaluation: Evaluation, each: StoredCase, slots: readonly Stor
     description: each.description,
     must: each.must,
     vars: each.vars as CaseView['vars'],
+    run: each.run ?? null,
     passed: outcome === undefined ? null : outcome === 'passed',
-    runs: ordered.map(({ lane, repeat, runId, result }) => ({
+    runs: ordered.map(({ lane, repeat, runId, version, result }) => ({
       lane,
-      version: versions[lane]!.name,
+      version: lane === 'observed' ? (version ?? null) : versions[lane]!.name,
       repeat,
       run_id: runId,
       status: result?.outcome ?? (status === 'running' ? 'running' : 'cancelled'),

@@ -46,8 +46,23 @@ test.each<[string, object, string, object]>([
     'an object below the threshold',
     { threshold: 1 },
     line({ value: { pass: true, score: 0.9, reason: 'ok' } }),
+    { pass: true, reason: 'ok' },
+  ],
+  [
+    'an object of Python below the threshold',
+    { type: 'python', threshold: 1 },
+    line({ value: { pass_: true, score: 0.9, reason: 'ok' } }),
     { pass: false, reason: 'score 0.9 is less than 1: ok' },
   ],
+  ['an object without a reason', {}, line({ value: { pass: true, score: 1 } }), { pass: false, score: 0 }],
+  [
+    'a text of Python',
+    { type: 'python' },
+    line({ value: 'False' }),
+    { pass: false, reason: 'the program returned false' },
+  ],
+  ['a number as text of Python', { type: 'python' }, line({ value: '0.5' }), { pass: true, score: 0.5 }],
+  ['another text of Python', { type: 'python' }, line({ value: 'yes' }), { pass: false, score: 0 }],
   ['a text', {}, line({ value: 'yes' }), { pass: false, reason: expect.stringContaining('must return a boolean') }],
   [
     'an error',

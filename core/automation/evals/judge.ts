@@ -36,7 +36,7 @@ interface Judged {
 export async function judge(
   deps: Deps,
   { caller, agent, judge: by }: Judged,
-  { assert, input, part, runId: of }: { assert: Assert; input: EvalCase['vars']; part: Json; runId: string },
+  { assert, input, part, slotId }: { assert: Assert; input: EvalCase['vars']; part: Json; slotId: string },
   number: number,
 ): Promise<Judgement> {
   const judging = await judgingAgent(deps, caller, agent, by);
@@ -45,7 +45,7 @@ export async function judge(
   const document = { rubric: String(assert.value), input: input as Json, output };
   let costUsd: number | null = 0;
   for (const attempt of [1, 2]) {
-    const runId = judgeRunIdOf(of, number, attempt);
+    const runId = judgeRunIdOf(slotId, number, attempt);
     const ended: EndedRun | undefined = await runOnce(deps, {
       agent: judging,
       endpoint: 'model' in by ? JUDGE_ENDPOINT : judging.definition.default_endpoint,

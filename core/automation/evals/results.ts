@@ -31,16 +31,18 @@ export async function resultsOf(
     for (const { case: each, slots } of await store.cases(id, { from, limit: CASES_AT_ONCE })) {
       const vars = each.vars as Result['vars'];
       const testCase = { description: each.description, vars, assert: each.asserts.map(assertionOf) };
-      for (const { lane, repeat, runId, result } of slots) {
+      for (const { lane, repeat, runId, version, result } of slots) {
         if (result === undefined) continue;
-        const output = plainOutput((await runs.body(runId))?.output ?? null);
+        // A recorded run without a version is none of this agent.
+        const body = lane === 'observed' && version === undefined ? undefined : await runs.body(runId);
+        const output = plainOutput(body?.output ?? null);
         const length = JSON.stringify(output).length;
         room -= length;
         const { outcome, score, reason, asserts, latencyMs, costUsd } = result;
         stats[outcome === 'passed' ? 'successes' : outcome === 'failed' ? 'failures' : 'errors']++;
         results.push({
           vars,
-          provider: { id: `${agentName}@${versions[lane]!.name}` },
+          provider: { id: lane === 'observed' ? `${agentName} observed` : `${agentName}@${versions[lane]!.name}` },
           response: { output: room < 0 ? `[cut: ${length} characters, see the run]` : output },
           error: outcome === 'passed' || outcome === 'failed' ? null : reason,
           success: outcome === 'passed',

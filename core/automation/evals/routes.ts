@@ -14,7 +14,9 @@ import { VERDICTS } from './verdict.ts';
 
 const time = z.iso.datetime();
 const usd = z.number().nullable();
-const version = z.string().regex(/^(latest|v[1-9][0-9]{0,4})$/, 'must be latest, or a version such as v3');
+const baseline = z
+  .string()
+  .regex(/^(latest|observed|v[1-9][0-9]{0,4})$/, 'must be latest, observed, or a version such as v3');
 
 const share = z.object({
   passed: z.int().describe('Cases that passed.'),
@@ -34,7 +36,12 @@ const evaluation = z.object({
     .enum(['request', 'publish'])
     .describe('What started it: a request, or the publish of a version with a gate.'),
   opens_gate: z.boolean().describe('Whether the version becomes latest if it passes.'),
-  baseline: z.string().nullable().describe('The version that it is compared with, on the same cases at the same time.'),
+  baseline: z
+    .string()
+    .nullable()
+    .describe(
+      'The version that it is compared with, on the same cases at the same time. `observed`: the recorded runs of the cases.',
+    ),
   status: z.enum(['running', 'completed', 'aborted', 'failed']),
   verdict: z.enum(VERDICTS).nullable().describe('Null until it is completed.'),
   reason: z
@@ -57,7 +64,7 @@ const evaluation = z.object({
   counts: z
     .object({
       cases: z.int().describe('Cases in all suites.'),
-      runs: z.int().describe('Runs that it has in all.'),
+      runs: z.int().describe('Runs that it makes in all. Recorded runs count nowhere here.'),
       done: z.int().describe('Runs with a result.'),
       passed: z.int().describe('Runs that passed.'),
       failed: z.int().describe('Runs that failed.'),
@@ -65,12 +72,21 @@ const evaluation = z.object({
     })
     .describe('Numbers so far.'),
   budget_usd: z.number().describe('No further run begins when this is spent.'),
-  cost_usd: z.number().describe('Of its runs and its judges so far, at known prices.'),
+  cost_usd: z.number().describe('Of the runs that it made and its judges so far, at known prices.'),
   candidate: share.nullable().describe('The cases on `version`. Null until it is over.'),
-  baseline_cases: share.nullable().describe('The cases on `baseline`. Null without one, and until it is over.'),
+  baseline_cases: share
+    .nullable()
+    .describe('The cases on the version `baseline`. Null without one, and until it is over.'),
+  observed_cases: share
+    .nullable()
+    .describe('The recorded runs of cases with `run`. Null without such cases, and until it is over.'),
   comparison: z
     .object({
-      pairs: z.int().describe('Runs of the same case and repeat that are decided on both versions.'),
+      pairs: z
+        .int()
+        .describe(
+          'Runs of the same case and repeat that are decided on both versions; or repeats with the recorded run.',
+        ),
       worse: z.int().describe('Pairs that passed on the baseline only.'),
       better: z.int().describe('Pairs that passed on `version` only.'),
       p: z.number().describe("Probability of so many worse pairs by chance: McNemar's exact test, one-sided."),
@@ -88,8 +104,8 @@ const evaluation = z.object({
 });
 
 const caseRun = z.object({
-  lane: z.enum(LANES),
-  version: z.string(),
+  lane: z.enum(LANES).describe('`observed`: the recorded run that the case was taken from, which was not made again.'),
+  version: z.string().nullable().describe('Null: the recorded run cannot be graded.'),
   repeat: z.int().describe('Number of the run of its case, from 1.'),
   run_id: z.uuid(),
   status: z.enum(['running', 'passed', 'failed', 'error', 'cancelled']),
@@ -117,6 +133,7 @@ const evalCase = z.object({
   description: z.string(),
   must: z.boolean().describe('Whether the evaluation fails if it fails.'),
   vars: z.record(z.string(), z.unknown()).describe('The input of the agent.'),
+  run: z.uuid().nullable().describe('The recorded run that the case was taken from.'),
   passed: z.boolean().nullable().describe('On `version`. Null: not decided.'),
   runs: z.array(caseRun),
 });
@@ -155,10 +172,10 @@ export const evalRoutes = defineRoutes([
             .describe(
               `Cases instead of files, each as in \`tests\` of a suite. Types of asserts: ${Object.keys(ASSERT_TYPES).join(', ')}.`,
             ),
-          baseline: version
+          baseline: baseline
             .optional()
             .describe(
-              'Another version of the agent, on which the same cases run now: `latest` or one such as `v3`. Default: the one in the manifest.',
+              'Another version of the agent, on which the same cases run now: `latest` or one such as `v3`; or `observed`, for the recorded runs of cases with `run`. Default: the one in the manifest.',
             ),
           repeat: z.int().min(1).max(MAX_REPEAT).optional().describe('In place of `repeat` of the suites.'),
           budget_usd: z

@@ -24,8 +24,29 @@ export interface ScriptFacts {
   readonly latencyMs: number;
 }
 
-/** Reads code from stdin and prints its value. One line is an expression; more are the body of a function, as in promptfoo. */
+/**
+ * Reads code from stdin and prints its value. One line is an expression, or declarations and an expression after the last semicolon outside of
+ * texts; more are the body of a function, as in promptfoo. A module is a function of both.
+ */
 const JAVASCRIPT = `
+const lastSemicolon = (code) => {
+  let quote = '', last = -1;
+  for (let at = 0; at < code.length; at++) {
+    const character = code[at];
+    if (character === '\\\\') at++;
+    else if (quote !== '') { if (character === quote) quote = ''; }
+    else if ('\\'"\`'.includes(character)) quote = character;
+    else if (character === ';') last = at;
+  }
+  return last;
+};
+const bodyOf = (code) => {
+  if (code.trimEnd().includes('\\n')) return code;
+  const plain = code.trim().replace(/;+\\s*$/, '');
+  if (!/^(const|let|var)\\s/.test(plain)) return 'return ' + plain;
+  const last = lastSemicolon(plain) + 1;
+  return last === 0 ? plain : plain.slice(0, last) + ' return ' + plain.slice(last);
+};
 let text = '';
 process.stdin.on('data', (part) => { text += part; }).on('end', async () => {
   const { code, output, context } = JSON.parse(text);
@@ -36,11 +57,10 @@ process.stdin.on('data', (part) => { text += part; }).on('end', async () => {
       const module = { exports: undefined };
       new Function('module', 'require', code)(module, require);
       value = await module.exports(output, context);
-    } else {
-      const plain = code.trim().replace(/;+\\s*$/, '');
-      const body = code.trimEnd().includes('\\n') ? code : /^(const|let|var)\\s/.test(plain) ? plain.replace(/;([^;]*)$/, '; return $1') : 'return ' + plain;
-      value = await new Function('output', 'context', 'require', body)(output, context, require);
-    }
+    } else if (/^export\\s+default\\b/m.test(code)) {
+      const module = await import('data:text/javascript,' + encodeURIComponent(code));
+      value = await module.default(output, context);
+    } else value = await new Function('output', 'context', 'require', bodyOf(code))(output, context, require);
     show({ value: value === undefined ? null : value });
   } catch (error) {
     show({ error: String(error && error.message || error) });
@@ -150,13 +170,16 @@ async function runScript(
   return failed('the program was stopped: sandbox_lost');
 }
 
-/** Reads what a program returned: a boolean, a number, or `{pass, score, reason}`, as in promptfoo. */
-export function readResult({ threshold, isNot }: Assert, printed: string, exitCode: number): AssertResult {
+/**
+ * Reads what a program returned: a boolean, a number, or `{pass, score, reason}`, as in promptfoo. Its Python may also return these as a text,
+ * name `pass` `pass_`, and fail an object by the threshold.
+ */
+export function readResult({ type, threshold, isNot }: Assert, printed: string, exitCode: number): AssertResult {
   const line = printed.split('\n').findLast((each) => each.startsWith(RESULT));
   const answer = line === undefined ? undefined : parseJsonValue(line.slice(RESULT.length));
   if (!isJsonObject(answer)) return failed(`the program ended with status ${exitCode} and returned nothing`);
   if (typeof answer.error === 'string') return failed(`the program failed: ${answer.error}`);
-  const { value } = answer;
+  const value = type === 'python' ? pythonValue(answer.value) : answer.value;
   const decided = (pass: boolean, score: number, reason?: Json): AssertResult => {
     const isRight = pass !== isNot;
     const told =
@@ -165,14 +188,26 @@ export function readResult({ threshold, isNot }: Assert, printed: string, exitCo
   };
   if (typeof value === 'boolean') return decided(value, value !== isNot ? 1 : 0);
   if (typeof value === 'number') return decided(threshold === undefined ? value > 0 : value >= threshold, value);
-  if (isJsonObject(value) && typeof value.pass === 'boolean' && typeof value.score === 'number') {
+  if (isJsonObject(value)) {
     const { pass, score, reason } = value;
-    if (threshold === undefined || score >= threshold) return decided(pass, score, reason);
-    return decided(
-      false,
-      score,
-      `score ${score} is less than ${threshold}${typeof reason === 'string' ? `: ${reason}` : ''}`,
-    );
+    if (typeof pass === 'boolean' && typeof score === 'number' && typeof reason === 'string') {
+      const isLow = type === 'python' && threshold !== undefined && score < threshold;
+      return isLow
+        ? decided(false, score, `score ${score} is less than ${threshold}: ${reason}`)
+        : decided(pass, score, reason);
+    }
   }
   return failed('the program must return a boolean, a number or {pass, score, reason}');
+}
+
+/** Reads what Python returned as a text. */
+function pythonValue(value: Json | undefined): Json | undefined {
+  const text = typeof value === 'string' ? value.trim() : undefined;
+  const read =
+    text === undefined || text === ''
+      ? value
+      : (parseJsonValue(/^(true|false)$/i.test(text) ? text.toLowerCase() : text) ?? value);
+  return isJsonObject(read) && read.pass === undefined && read.pass_ !== undefined
+    ? { ...read, pass: read.pass_ }
+    : read;
 }

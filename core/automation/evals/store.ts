@@ -187,11 +187,15 @@ export class EvalStore {
     await this.#deps.runs.put(item, absent());
   }
 
-  /** Stores the result of a run, and counts it. A second result of the same run changes nothing. */
-  async complete(id: string, slot: StoredSlot & { readonly result: SlotResult }): Promise<void> {
+  /**
+   * Stores the result of a run, and counts it with what the evaluation paid for it. A recorded run is not counted. A second result of the same run
+   * changes nothing.
+   */
+  async complete(id: string, slot: StoredSlot & { readonly result: SlotResult }, costMicro: number): Promise<void> {
     const { runs, clock } = this.#deps;
-    const { outcome, costUsd } = slot.result;
+    const { outcome } = slot.result;
     const counter = { passed: 'passed', failed: 'failed', error: 'errors', cancelled: 'errors' }[outcome];
+    const counts: { [name: string]: number } = slot.lane === 'observed' ? {} : { done: 1, [counter]: 1 };
     const operations: TransactOperation[] = [
       {
         op: 'update',
@@ -204,7 +208,7 @@ export class EvalStore {
         key: this.#key(id),
         changes: {
           set: { updatedAt: isoTime(clock.now()) },
-          add: { done: 1, [counter]: 1, costMicro: Math.round((costUsd ?? 0) * 1e6) },
+          add: { ...counts, costMicro },
         },
       },
     ];

@@ -85,7 +85,9 @@ describe('without a baseline', () => {
   });
 
   test('what was stopped decides nothing', () => {
-    const stopped = verdictOf([{ ...suite, threshold: 0.5 }], cases([P, P, undefined]), 'The budget is spent.');
+    const stopped = verdictOf([{ ...suite, threshold: 0.5 }], cases([P, P, undefined]), {
+      stopped: 'The budget is spent.',
+    });
     expect(stopped).toMatchObject({
       verdict: 'inconclusive',
       reason: 'The budget is spent.',
@@ -105,58 +107,94 @@ describe('without a baseline', () => {
 
 describe('with a baseline', () => {
   const rule = { ...suite, threshold: 0 };
+  const decide = (all: Parameters<typeof pairs>[0]) => verdictOf([rule], pairs(all), { against: 'baseline' });
   test('five worse pairs and none better are no chance', () => {
-    const outcomes = pairs([
+    const outcomes: Parameters<typeof pairs>[0] = [
       [P, F],
       [P, F],
       [P, F],
       [P, F],
       [P, F],
       [P, P],
-    ]);
-    expect(verdictOf([rule], outcomes)).toMatchObject({
+    ];
+    expect(decide(outcomes)).toMatchObject({
       verdict: 'regressed',
       summary: { comparison: { pairs: 6, worse: 5, better: 0, p: 0.03125 }, baseline: { passed: 6 } },
     });
   });
 
   test('fewer may be chance, and repeats would tell', () => {
-    const few = verdictOf(
-      [rule],
-      pairs([
-        [P, F],
-        [P, P],
-      ]),
-    );
+    const few = decide([
+      [P, F],
+      [P, P],
+    ]);
     expect(few).toMatchObject({ verdict: 'inconclusive', summary: { repeatsNeeded: 5 } });
     expect(few.reason).toContain('5 repeats of each case would decide');
-    const even = verdictOf(
-      [rule],
-      pairs([
-        [P, F],
-        [P, F],
-        [F, P],
-      ]),
-    );
+    const even = decide([
+      [P, F],
+      [P, F],
+      [F, P],
+    ]);
     expect(even.summary.repeatsNeeded).toBeGreaterThan(5);
   });
 
   test('where 20 repeats do not suffice, it asks for cases', () => {
-    const close = verdictOf([rule], pairs([...Array(11).fill([P, F]), ...Array(10).fill([F, P])]));
+    const close = decide([...Array(11).fill([P, F]), ...Array(10).fill([F, P])]);
     expect(close).toMatchObject({ verdict: 'inconclusive', summary: { repeatsNeeded: null } });
     expect(close.reason).toContain('more cases would decide');
   });
 
   test('errors are no pairs, and as good as before has passed', () => {
-    const outcomes = pairs([
+    const outcomes: Parameters<typeof pairs>[0] = [
       [P, E],
       [E, P],
       [F, P],
       [P, P],
-    ]);
-    expect(verdictOf([rule], outcomes)).toMatchObject({
+    ];
+    expect(decide(outcomes)).toMatchObject({
       verdict: 'passed',
       summary: { comparison: { pairs: 2, worse: 0, better: 1 } },
+    });
+  });
+});
+
+describe('with recorded runs', () => {
+  const rule = { ...suite, threshold: 0, repeat: 3 };
+  const recorded = (before: Outcome, ...candidate: Outcome[]): CaseOutcomes => ({
+    ...{ suite: 0, must: false },
+    runs: { observed: [before], candidate },
+  });
+
+  test('each repeat is paired with the recorded run of its case', () => {
+    const outcomes = [recorded(P, F, F, F), recorded(P, F, F, P), ...cases([F])];
+    expect(verdictOf([rule], outcomes, { against: 'observed' })).toMatchObject({
+      verdict: 'regressed',
+      reason: '5 runs passed in the recorded run only, and 0 on this version only.',
+      summary: {
+        comparison: { pairs: 6, worse: 5, better: 0 },
+        baseline: null,
+        // The case without a recorded run is none of them.
+        observed: { passed: 2, failed: 0, undecided: 0 },
+        candidate: { passed: 0, failed: 3 },
+      },
+    });
+  });
+
+  test('one that cannot be graded makes no pair, and leaves the verdict alone', () => {
+    const decided = verdictOf([{ ...rule, threshold: 1 }], [recorded(E, P, P, P), recorded(F, P, P, P)], {
+      against: 'observed',
+    });
+    expect(decided).toMatchObject({
+      verdict: 'passed',
+      summary: { comparison: { pairs: 3, better: 3 }, observed: { failed: 1, undecided: 1 } },
+    });
+  });
+
+  test('recorded runs beside a baseline change neither the share nor the comparison', () => {
+    const outcomes: CaseOutcomes[] = [{ suite: 0, must: true, runs: { observed: [F], baseline: [P], candidate: [P] } }];
+    expect(verdictOf([suite], outcomes, { against: 'baseline' })).toMatchObject({
+      verdict: 'passed',
+      summary: { candidate: { passed: 1, failed: 0 }, observed: { failed: 1 }, comparison: { worse: 0, better: 0 } },
     });
   });
 });

@@ -10,7 +10,7 @@ const Z = 1.959963984540054;
 /** One-sided level of the comparison with the baseline: only "worse" counts. */
 const ALPHA = 0.05;
 
-/** Cases of one version. */
+/** Cases of one lane. */
 export interface Share {
   readonly passed: number;
   readonly failed: number;
@@ -22,10 +22,10 @@ export interface Share {
   readonly interval: readonly [number, number] | null;
 }
 
-/** Pairs of runs, each of the same case and repeat on both versions. */
+/** Pairs of runs, each of the same case and repeat on both versions; or each repeat with the recorded run of its case. */
 export interface Comparison {
   readonly pairs: number;
-  /** Passed on the baseline only. */
+  /** Passed on the baseline, or in the recorded run, only. */
   readonly worse: number;
   /** Passed on the candidate only. */
   readonly better: number;
@@ -36,6 +36,8 @@ export interface Comparison {
 export interface Summary {
   readonly candidate: Share;
   readonly baseline: Share | null;
+  /** The recorded runs of the cases that have one. Absent if none has. */
+  readonly observed?: Share;
   readonly comparison: Comparison | null;
   /** Repeats of each case that would decide, if they turn out as these; null if it is decided, or if more cases are needed. */
   readonly repeatsNeeded: number | null;
@@ -51,31 +53,34 @@ export interface CaseOutcomes {
 type Rule = { readonly name: string; readonly threshold: number; readonly pass: PassRule; readonly repeat: number };
 
 /**
- * Decides an evaluation (`docs/interface/evals.md#verdict`). `stopped` says why not all runs were made.
+ * Decides an evaluation (`docs/interface/evals.md#verdict`). `against`: what it is compared with. `stopped` says why not all runs were made.
  */
 export function verdictOf(
   suites: readonly Rule[],
   cases: readonly CaseOutcomes[],
-  stopped?: string,
+  {
+    against,
+    stopped,
+  }: { readonly against?: Exclude<Lane, 'candidate'> | undefined; readonly stopped?: string | undefined } = {},
 ): { readonly verdict: Verdict; readonly reason: string | null; readonly summary: Summary } {
-  const hasBaseline = cases.some(({ runs }) => runs.baseline !== undefined);
+  const observed = cases.filter(({ runs }) => runs.observed !== undefined);
   const candidate = shareOf(suites, cases, 'candidate');
-  const comparison = hasBaseline ? compare(cases) : null;
+  const comparison = against === undefined ? null : compare(cases, against);
   const decide = (verdict: Verdict, reason: string | null, repeatsNeeded: number | null = null) => ({
     verdict,
     reason,
     summary: {
       candidate,
-      baseline: hasBaseline ? shareOf(suites, cases, 'baseline') : null,
+      baseline: against === 'baseline' ? shareOf(suites, cases, 'baseline') : null,
+      ...(observed.length > 0 && { observed: shareOf(suites, observed, 'observed') }),
       comparison,
       repeatsNeeded,
     },
   });
 
-  if (comparison !== null && comparison.p <= ALPHA) {
-    const { worse, better } = comparison;
-    return decide('regressed', `${worse} runs passed on the baseline only, and ${better} on this version only.`);
-  }
+  const before = against === 'observed' ? 'in the recorded run only' : 'on the baseline only';
+  const differences = `${comparison?.worse} runs passed ${before}, and ${comparison?.better} on this version only`;
+  if (comparison !== null && comparison.p <= ALPHA) return decide('regressed', `${differences}.`);
   const below = suites.flatMap((suite, index) => {
     const own = cases.filter((each) => each.suite === index);
     return standingOf(suite, own) ?? [];
@@ -92,9 +97,7 @@ export function verdictOf(
       needed === undefined
         ? `more cases would decide: ${MAX_REPEAT} repeats are not enough`
         : `${needed} repeats of each case would decide`;
-    const { worse, better } = comparison;
-    const reason = `${worse} runs passed on the baseline only, and ${better} on this version only, which may be chance; ${wanted}.`;
-    return decide('inconclusive', reason, needed ?? null);
+    return decide('inconclusive', `${differences}, which may be chance; ${wanted}.`, needed ?? null);
   }
   return decide('passed', null);
 }
@@ -158,11 +161,11 @@ export function wilson(passed: number, total: number): readonly [number, number]
   return [Math.max(0, (centre - spread) / scale), Math.min(1, (centre + spread) / scale)];
 }
 
-function compare(cases: readonly CaseOutcomes[]): Comparison {
+function compare(cases: readonly CaseOutcomes[], against: Exclude<Lane, 'candidate'>): Comparison {
   let [pairs, worse, better] = [0, 0, 0];
   for (const { runs } of cases) {
     for (const [index, now] of (runs.candidate ?? []).entries()) {
-      const before = runs.baseline?.[index];
+      const before = runs[against]?.[against === 'observed' ? 0 : index];
       if (!isDecided(now) || !isDecided(before)) continue;
       pairs++;
       if (now === before) continue;

@@ -11,7 +11,8 @@ import { actingFor } from './acting.ts';
 import type { Evaluation, Slot, SlotResult, StoredCase, StoredSlot } from './eval.ts';
 import { lanesOf, runIdOf, slotsOf } from './eval.ts';
 import { grade } from './grade.ts';
-import type { Lane, Outcome } from './outcome.ts';
+import { observedRun } from './observed.ts';
+import type { Lane, Outcome, ReplayedLane } from './outcome.ts';
 import { runOnce } from './run-once.ts';
 import { type DueEval, EvalStore } from './store.ts';
 import { type CaseOutcomes, verdictOf } from './verdict.ts';
@@ -64,9 +65,12 @@ export async function workOn(deps: Deps, due: DueEval, until: number): Promise<v
       await store.hold(taken.id, token, left);
       return;
     }
-    const { suites, cases, versions } = taken;
-    const outcomes = await outcomesOf(store, { id: taken.id, suites, cases, versions });
-    const { verdict, reason, summary } = verdictOf(suites, outcomes, work.stopped);
+    const { suites } = taken;
+    const outcomes = await outcomesOf(store, taken);
+    const { verdict, reason, summary } = verdictOf(suites, outcomes, {
+      against: taken.isAgainstObserved ? 'observed' : taken.versions.baseline && 'baseline',
+      stopped: work.stopped,
+    });
     await store.end(taken.id, { status: 'completed', verdict, reason: reason && shortText(reason), summary }, token);
   } finally {
     stopBeating();
@@ -76,7 +80,7 @@ export async function workOn(deps: Deps, due: DueEval, until: number): Promise<v
 /** What the runs of an evaluation need. */
 interface Scene {
   readonly caller: Caller;
-  readonly agents: { readonly [L in Lane]?: AgentVersion };
+  readonly agents: { readonly [L in ReplayedLane]?: AgentVersion };
 }
 
 async function sceneOf(deps: Deps, evaluation: Evaluation): Promise<Scene | { readonly problem: string }> {
@@ -85,7 +89,7 @@ async function sceneOf(deps: Deps, evaluation: Evaluation): Promise<Scene | { re
     return { problem: 'It was not completed within three days.' };
   const caller = await actingFor(deps, workspaceId, { userId, isBound: evaluation.isBound, keyId: id });
   if ('problem' in caller) return caller;
-  const agents: { [L in Lane]?: AgentVersion } = {};
+  const agents: { [L in ReplayedLane]?: AgentVersion } = {};
   for (const lane of lanesOf(evaluation)) {
     const version = versions[lane]!;
     const agent = await new AgentStore(deps, workspaceId).find(version.id);
@@ -163,7 +167,8 @@ class Work {
     const { id, budgetUsd, suites } = this.#evaluation;
     const { clock } = this.#deps;
     const suite = suites[each.suite]!;
-    const runId = runIdOf(id, slot);
+    const slotId = runIdOf(id, slot);
+    const runId = slot.lane === 'observed' ? each.run! : slotId;
     const stored: StoredSlot = { ...slot, runId };
     if (!isBegun) {
       if (this.stopped !== undefined) return { stop: this.stopped };
@@ -176,12 +181,15 @@ class Work {
         this.#isOver = true;
         return 'done';
       }
-      const agent = mocked(this.#scene.agents[slot.lane]!, suite.mocks ?? {});
-      const { caller } = this.#scene;
+      const { caller, agents } = this.#scene;
+      const graded = { case: each, suite, caller, slotId };
+      if (slot.lane === 'observed') return await this.#observed(stored, { ...graded, agent: agents.candidate! });
+      const agent = mocked(agents[slot.lane]!, suite.mocks ?? {});
       const { default_endpoint: endpoint } = agent.definition;
       const ended = await runOnce(this.#deps, { agent, endpoint, document: each.vars, caller, runId });
-      const result = ended && (await grade(this.#deps, { case: each, suite, agent, caller, ended }));
-      return result === undefined ? { until: clock.now() + PENDING_MS } : await this.#complete(stored, result);
+      const grading = ended && (await grade(this.#deps, { ...graded, agent, ended }));
+      if (grading === undefined) return { until: clock.now() + PENDING_MS };
+      return await this.#complete(stored, grading.result);
     } catch (error) {
       if (isHostBusy(error)) return { until: clock.now() + NO_ROOM_MS, isFull: true };
       if (!isPlatformError(error)) {
@@ -195,9 +203,19 @@ class Work {
     }
   }
 
-  async #complete(slot: StoredSlot, result: SlotResult): Promise<Dealt> {
-    await this.#store.complete(this.#evaluation.id, { ...slot, result });
-    this.#costMicro += Math.round((result.costUsd ?? 0) * 1e6);
+  /** Grades a recorded run, which was paid for when it ran: only its judges cost something. */
+  async #observed(slot: StoredSlot, graded: Omit<Parameters<typeof grade>[1], 'ended'>): Promise<Dealt> {
+    const ended = await observedRun(this.#deps, this.#evaluation, graded.case);
+    if ('problem' in ended) return this.#complete(slot, noResult(ended.problem), 0);
+    const grading = await grade(this.#deps, { ...graded, ended });
+    if (grading === undefined) return { until: this.#deps.clock.now() + PENDING_MS };
+    return this.#complete({ ...slot, version: ended.run.agentVersion }, grading.result, grading.judgesUsd);
+  }
+
+  async #complete(slot: StoredSlot, result: SlotResult, spentUsd = result.costUsd): Promise<Dealt> {
+    const costMicro = Math.round((spentUsd ?? 0) * 1e6);
+    await this.#store.complete(this.#evaluation.id, { ...slot, result }, costMicro);
+    this.#costMicro += costMicro;
     return 'done';
   }
 

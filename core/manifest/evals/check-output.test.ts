@@ -26,6 +26,7 @@ describe.each<[Partial<Assert>, Json | undefined, boolean]>([
   [{ type: 'equals', value: { a: [1] } }, { a: [1] }, true],
   [{ type: 'equals', value: { a: [1] } }, { result: '{"a":[1]}' }, true],
   [{ type: 'equals', value: { a: 1 } }, { result: 'no JSON' }, false],
+  [{ type: 'equals', value: null }, { result: ' null ' }, true],
   [{ type: 'equals', value: 'refund', path: '$.label' }, { label: 'refund', text: 'x' }, true],
   [{ type: 'equals', value: 'refund', path: '$.other' }, { label: 'refund' }, false],
   [{ type: 'contains', value: 'Ann' }, undefined, true],
@@ -36,6 +37,9 @@ describe.each<[Partial<Assert>, Json | undefined, boolean]>([
   [{ type: 'contains-all', value: ['Hello', 'Bob'] }, undefined, false],
   [{ type: 'contains-all', value: 'Hello, Ann' }, undefined, true],
   [{ type: 'contains-any', value: 'Bob,"Hello Ann, it"' }, undefined, true],
+  [{ type: 'contains-all', value: '"say ""hi"", Ann" , you' }, { result: 'say "hi", Ann and you' }, true],
+  [{ type: 'contains-all', value: String.raw`"say \"hi\"", "a\\b"` }, { result: String.raw`say "hi" a\b` }, true],
+  [{ type: 'contains-any', value: '" Ann"' }, { result: 'HelloAnn' }, false],
   [{ type: 'contains-any', value: ['Bob', 'Eve'] }, undefined, false],
   [{ type: 'icontains-all', value: ['hello', 'ANN'] }, undefined, true],
   [{ type: 'icontains-any', value: ['bob', 'ANN'] }, undefined, true],
@@ -55,6 +59,7 @@ describe.each<[Partial<Assert>, Json | undefined, boolean]>([
   [{ type: 'contains-json', value: { required: ['c'] } }, { result: '{"a": 1} {"b": 2}' }, false],
   [{ type: 'levenshtein', value: 'kitten' }, { result: 'sitting' }, true],
   [{ type: 'levenshtein', value: 'kitten', threshold: 2 }, { result: 'sitting' }, false],
+  [{ type: 'levenshtein', value: 'kittens', threshold: 0 }, { result: 'kitten' }, false],
   [{ type: 'levenshtein', value: 'kitten', threshold: 3 }, { result: 'sitting' }, true],
   [{ type: 'word-count', value: 5 }, undefined, true],
   [{ type: 'word-count', value: { min: 2, max: 4 } }, undefined, false],
@@ -94,6 +99,8 @@ describe.each<[Partial<Assert>, Json | undefined, boolean]>([
 
 test.each<[string, Partial<Assert>, Partial<RunFacts>, string]>([
   ['a wrong pattern', { type: 'regex', value: '(' }, {}, 'cannot be decided: Invalid regular expression'],
+  ['a quote without an end', { type: 'contains-any', value: '"Hello' }, {}, 'must end with one'],
+  ['a text after a quote', { type: 'contains-any', value: '"a" b, c' }, {}, 'must end with one'],
   ['an unknown price', { type: 'cost', threshold: 1 }, { costUsd: null }, 'no price is known'],
   ['long texts', { type: 'levenshtein', value: 'x' }, { output: 'x'.repeat(20_001) }, 'more than 20000 characters'],
   [

@@ -104,30 +104,44 @@ const containing =
     return { is, must: `contain ${what}${quoted(quantity === 'one' ? wanted[0]! : wanted)}`, but };
   };
 
-/** Reads texts with commas between them, as promptfoo does; in double quotes they may have commas. */
+/**
+ * Reads texts with commas between them, as promptfoo does. In double quotes they may have commas, spaces at their ends, and quotes as `\\"` or `""`.
+ */
 function listOf(value: Json): string[] {
   if (Array.isArray(value)) return value.map(String);
+  const text = String(value);
   const found: string[] = [];
-  let part = '';
-  let isQuoted = false;
-  for (const character of String(value)) {
-    if (character === '"' && (isQuoted || part.trim() === '')) {
-      isQuoted = !isQuoted;
-      part = part.trimStart();
-    } else if (character === ',' && !isQuoted) {
-      found.push(part.trim());
-      part = '';
-    } else part += character;
+  let at = 0;
+  const skip = (characters: RegExp) => {
+    while (at < text.length && characters.test(text[at]!)) at++;
+  };
+  for (skip(/[\s,]/); at < text.length; skip(/[\s,]/)) {
+    if (text[at] !== '"') {
+      const end = text.indexOf(',', at);
+      found.push(text.slice(at, end < 0 ? text.length : end).trim());
+      at = end < 0 ? text.length : end;
+      continue;
+    }
+    let part = '';
+    for (at++; at < text.length; at++) {
+      const isEscape = (text[at] === '\\' && /["\\]/.test(text[at + 1] ?? '')) || text.startsWith('""', at);
+      if (isEscape) at++;
+      else if (text[at] === '"') break;
+      part += text[at];
+    }
+    const isClosed = text[at++] === '"';
+    skip(/\s/);
+    if (!isClosed || (at < text.length && text[at] !== ',')) {
+      throw new Error('in a list, a text that begins with a double quote must end with one, before a comma');
+    }
+    found.push(part);
   }
-  return [...found, part.trim()].filter((each) => each !== '');
+  return found;
 }
 
 const FINDERS = {
   equals: ({ value }, part) => {
-    const is =
-      typeof value === 'object' && value !== null
-        ? isDeepStrictEqual(value, jsonOf(part))
-        : String(value) === textOf(part);
+    const is = typeof value === 'object' ? isDeepStrictEqual(value, jsonOf(part)) : String(value) === textOf(part);
     return { is, must: `be ${quoted(value!)}`, but: `is ${quoted(part)}` };
   },
   contains: containing('one', false),
@@ -171,7 +185,7 @@ const FINDERS = {
   },
   levenshtein: ({ value, threshold }, part) => {
     const text = textOf(part);
-    const most = threshold || DEFAULT_DISTANCE;
+    const most = threshold ?? DEFAULT_DISTANCE;
     if (Math.max(text.length, String(value).length) > MAX_DISTANCE_CHARACTERS) {
       throw new Error(`a text has more than ${MAX_DISTANCE_CHARACTERS} characters`);
     }

@@ -57,6 +57,22 @@ tests:
   ]);
 });
 
+test('schemas and counts may be texts', () => {
+  const { cases } = read(`
+tests:
+  - vars: { words: "3" }
+    assert:
+      - { type: is-json, value: "required: [name]" }
+      - { type: contains-json, value: '{"type": "object"}' }
+      - { type: word-count, value: "{{words}}" }
+`);
+  expect(cases[0]!.asserts.map(({ value }) => value)).toEqual([{ required: ['name'] }, { type: 'object' }, 3]);
+  const wrong = (assert: string) => () => read(`tests: [{ assert: [${assert}] }]`);
+  expect(wrong('{ type: is-json, value: "a: [" }')).toThrow('tests[0].assert[0].value: is not valid YAML');
+  expect(wrong('{ type: is-json, value: "object" }')).toThrow('is-json needs a JSON Schema, or no value');
+  expect(wrong('{ type: word-count, value: { min: 2, max: 1 } }')).toThrow('a min that is at most its max');
+});
+
 test('several files are several suites, and files that asserts name are their values', () => {
   const assert = (name: string, type: string) => ({ tests: [{ assert: [{ type, value: `file://${name}` }] }] });
   const { suites, cases } = readSuites({

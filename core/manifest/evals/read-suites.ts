@@ -45,6 +45,7 @@ const asserts = z.array(assertShape);
 const testShape = z.strictObject({
   description: text.optional(),
   vars: vars.optional(),
+  run: z.uuid('must be the whole id of a run, as `platform runs add-case` writes it').optional(),
   must: z.boolean().optional(),
   threshold: z.number().min(0).max(1).optional(),
   assert: asserts.optional(),
@@ -62,7 +63,7 @@ const suiteShape = z.strictObject({
     })
     .optional(),
   mocks: z.record(z.string(), json).optional(),
-  defaultTest: testShape.omit({ description: true, must: true }).optional(),
+  defaultTest: testShape.omit({ description: true, run: true, must: true }).optional(),
   tests: z.array(z.unknown()).min(1, 'must have at least one case'),
 });
 
@@ -99,7 +100,7 @@ function readSuite(
   suite: number,
   room: number,
 ): { readonly suite: Suite; readonly own: EvalCase[] } {
-  const { data, error } = suiteShape.safeParse(parse(file, files[file]!));
+  const { data, error } = suiteShape.safeParse(objectIn(file, files[file]!));
   if (error) throw problemIn(file, error, suiteShape);
   const { tests, defaultTest, budget_usd, judge = null, mocks = null, description = null, ...rest } = data;
   if (tests.length > room) {
@@ -124,8 +125,13 @@ function readSuite(
   };
 }
 
-/** Reads YAML 1.2, of which JSON is a part. */
-function parse(file: string, content: string): unknown {
+function objectIn(file: string, content: string): Json {
+  const value = parse(file, content);
+  return isJsonObject(value) ? value : refuse(file, 'must be an object with the member "tests"');
+}
+
+/** Reads YAML 1.2, of which JSON is a part. `file` names it in errors. */
+function parse(file: string, content: string): Json {
   let value: unknown;
   try {
     const document = parseDocument(content, { version: '1.2', schema: 'core', merge: false, logLevel: 'silent' });
@@ -143,10 +149,7 @@ function parse(file: string, content: string): unknown {
     );
   }
   if (isDeeper(value, MAX_SUITE_DEPTH)) refuse(file, `is nested more than ${MAX_SUITE_DEPTH} levels deep`);
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    refuse(file, 'must be an object with the member "tests"');
-  }
-  return value;
+  return value as Json;
 }
 
 const isDeeper = (value: unknown, levels: number): boolean =>
@@ -168,6 +171,12 @@ function caseOf(place: Place, own: TestBody, defaults: Pick<TestBody, 'vars' | '
   const bodies = [...(defaults.assert ?? []), ...(own.assert ?? [])];
   if (bodies.length > MAX_ASSERTS)
     refuse(file, `${at}.assert: must have at most ${MAX_ASSERTS} asserts, not ${bodies.length}`);
+  if (own.run !== undefined && own.vars === undefined) {
+    refuse(
+      file,
+      `${at}.run: needs "vars", the input of the run: copy it, or let \`platform runs add-case\` write both`,
+    );
+  }
   const threshold = own.threshold ?? defaults.threshold;
   const room = { bytes: MAX_CASE_BYTES };
   const inherited = defaults.assert?.length ?? 0;
@@ -175,6 +184,7 @@ function caseOf(place: Place, own: TestBody, defaults: Pick<TestBody, 'vars' | '
     suite,
     description: own.description ?? `case ${index + 1}`,
     vars: given as EvalCase['vars'],
+    ...(own.run !== undefined && { run: own.run }),
     must: own.must ?? false,
     ...(threshold !== undefined && { threshold }),
     asserts: bodies.map((body, number) => {
@@ -201,7 +211,8 @@ function assertOf(place: Place, body: AssertBody, given: EvalCase['vars'], room:
     );
   }
   const row = rowOfAssert(type);
-  const value = written === undefined ? undefined : filled(fromFile(place, written as Json), given, room);
+  const text = written === undefined ? undefined : filled(fromFile(place, written as Json), given, room);
+  const value = text === undefined ? undefined : plainValue(place, row, text);
   const problem = valueProblem(row, value);
   if (problem !== undefined) refuse(file, `${at}.value: ${name} ${problem}`);
   if (row.threshold === 'required' && body.threshold === undefined) {
@@ -213,6 +224,13 @@ function assertOf(place: Place, body: AssertBody, given: EvalCase['vars'], room:
   if (row.threshold === undefined && body.threshold !== undefined) refuse(file, `${at}.threshold: ${name} has none`);
   if (body.times !== undefined && type !== 'tool-called') refuse(file, `${at}.times: only tool-called has it`);
   return { type, isNot, weight, ...(value !== undefined && { value }), ...rest };
+}
+
+/** Reads a value that is written as a text: a schema in YAML or JSON, or a number. */
+function plainValue({ file, at }: Place, { value: kind }: ReturnType<typeof rowOfAssert>, value: Json): Json {
+  if (typeof value !== 'string') return value;
+  if (kind === 'schema') return parse(`${file}: ${at}.value`, value);
+  return kind === 'count' && /^\s*\d+\s*$/.test(value) ? Number(value) : value;
 }
 
 const isText = (value: unknown): boolean => (typeof value === 'string' && value !== '') || typeof value === 'number';
@@ -239,6 +257,7 @@ function valueProblem(
       const isRange =
         isJsonObject(value) &&
         Object.entries(value).every(([name, bound]) => /^(min|max)$/.test(name) && isCount(bound));
+      if (isRange && Number(value.min) > Number(value.max)) return 'needs a min that is at most its max';
       return isCount(value) || (isRange && Object.keys(value as object).length > 0)
         ? undefined
         : 'needs a whole number, or {min, max}';
@@ -263,7 +282,7 @@ function fromFile({ file, files, at }: Place, value: Json): Json {
   if (!Object.hasOwn(files, name)) {
     refuse(file, `${at}.value: the file ${name.slice(0, 100)} was not sent. Send it with the suites, under this name`);
   }
-  return isSuiteFile(name) ? (parse(name, files[name]!) as Json) : files[name]!;
+  return isSuiteFile(name) ? parse(name, files[name]!) : files[name]!;
 }
 
 const PLACEHOLDER = /\{\{\s*([A-Za-z_][\w-]*(?:\.[\w-]+)*)\s*\}\}/g;

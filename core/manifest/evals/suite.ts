@@ -5,7 +5,7 @@ export const MAX_SUITE_BYTES = 1024 * 1024;
 export const MAX_SUITE_FILES = 50;
 /** Maximum number of cases of an evaluation, in all its suites. */
 export const MAX_CASES = 500;
-/** Maximum number of runs of an evaluation: cases, times repeats, times versions. */
+/** Maximum number of runs of an evaluation: cases, times repeats, times versions. Recorded runs are graded and not made. */
 export const MAX_EVAL_RUNS = 2000;
 /** Maximum size of one case as JSON. */
 export const MAX_CASE_BYTES = 64 * 1024;
@@ -39,7 +39,8 @@ interface AssertRow {
 }
 
 /**
- * All types of asserts. Those before `tool-called` have promptfoo's names and meaning (promptfoo.dev/docs/configuration/expected-outputs).
+ * All types of asserts. Those before `tool-called` have promptfoo's names and meaning (promptfoo.dev/docs/configuration/expected-outputs), except
+ * `ends-with`, which it does not have; `test/cli/promptfoo.frameworks.ts` compares both.
  */
 export const ASSERT_TYPES = {
   equals: { value: 'any' },
@@ -94,6 +95,8 @@ export interface EvalCase {
   readonly description: string;
   /** The input of the agent. */
   readonly vars: { readonly [name: string]: Json };
+  /** The run that the case was taken from, whose output is graded beside those of the versions. */
+  readonly run?: string;
   /** Whether the whole evaluation fails if it fails. */
   readonly must: boolean;
   /** The weighted mean of the scores that passes it, in place of all asserts. */
@@ -126,6 +129,10 @@ export interface ReadSuites {
 export type SuiteFiles = { readonly [name: string]: string };
 
 export const isSuiteFile = (name: string): boolean => /\.(ya?ml|json)$/i.test(name);
+
+/** Returns the names of the files that the asserts of a suite name, by the text of the suite. */
+export const filesNamedIn = (suite: string): readonly string[] =>
+  [...suite.matchAll(/file:\/\/([^\s"',}\]]+)/g)].map(([, name]) => name!.replace(/^\.\//, ''));
 
 /** Shortens a text to the length that results keep. */
 export const shortText = (text: string): string =>

@@ -13,9 +13,7 @@ const EXCLUDED = [
   'agent.json',
   '**/{__pycache__,venv,env,site-packages,node_modules}/**',
   '**/*.pyc',
-  '{dist,build,docs,scripts,tests,test,__tests__}/**',
-  // A program must not read what it is expected to answer.
-  'evals/*.{yaml,yml,json}',
+  '{dist,build,docs,evals,scripts,tests,test,__tests__}/**',
   '{setup.py,setup.cfg,tsconfig*.json}',
   'Pipfile.lock',
   '{README,CHANGELOG,LICENSE,AGENTS}*',

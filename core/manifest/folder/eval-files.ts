@@ -1,13 +1,7 @@
-import { isSuiteFile, MAX_SUITE_BYTES, type SuiteFiles } from '../evals/suite.ts';
+import { filesNamedIn, isSuiteFile, MAX_SUITE_BYTES, type SuiteFiles } from '../evals/suite.ts';
 
 /** Folder with the suites of an agent, below its own. */
 export const SUITES_FOLDER = 'evals';
-
-const FILE_VALUE = /file:\/\/([^\s"',}\]]+)/g;
-
-/** Returns the names of the files that asserts of a suite name: as in the suite, and without `./`. */
-export const filesNamedIn = (text: string): { readonly written: string; readonly name: string }[] =>
-  [...text.matchAll(FILE_VALUE)].map(([, written]) => ({ written: written!, name: written!.replace(/^\.\//, '') }));
 
 /** Returns the sentence about files that are too large together; `undefined` if they are not. */
 export function suitesTooLarge(files: SuiteFiles): string | undefined {
@@ -38,14 +32,14 @@ export async function readEvalFiles(folder: Source): Promise<SuiteFiles | undefi
     const path = `${SUITES_FOLDER}/${suite}`;
     const text = (await folder.text(path))!;
     files[path] = text;
-    for (const { written, name } of filesNamedIn(text)) {
+    for (const name of filesNamedIn(text)) {
       if (/(^|[/\\])\.\.([/\\]|$)|^[/\\]/.test(name)) {
-        throw new Error(`${folder.nameOf(path)} names file://${written}, which is outside the folder of the agent.`);
+        throw new Error(`${folder.nameOf(path)} names file://${name}, which is outside the folder of the agent.`);
       }
       const content = (await folder.text(`${SUITES_FOLDER}/${name}`)) ?? (await folder.text(name));
       if (content === undefined) {
         throw new Error(
-          `${folder.nameOf(path)} names file://${written}, which is neither beside it nor in ${folder.nameOf()}.`,
+          `${folder.nameOf(path)} names file://${name}, which is neither beside it nor in ${folder.nameOf()}.`,
         );
       }
       files[name] = content;

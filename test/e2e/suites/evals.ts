@@ -378,6 +378,137 @@ export function evalsSuite(target: () => Target, has: Languages): void {
       }
     });
 
+    /** Runs an agent of a user, and returns the id of the run. */
+    const recorded = async (
+      org: string,
+      name: string,
+      text: string,
+      headers: Record<string, string> = {},
+      by = user,
+    ) => {
+      const path = `/${org}/${name}/v1/run`;
+      const { status, headers: sent } = await request(target(), 'POST', path, { key: by.key, json: { text }, headers });
+      expect([200, 202]).toContain(status);
+      return sent.get('x-run-id')!;
+    };
+    const ofLane = ({ runs }: Body, lane: string) => runs.filter((run: Body) => run.lane === lane);
+
+    test('recorded runs are graded as they are, beside the baseline and the version', async () => {
+      const run = await recorded('evals', 'graded', 'case');
+      const tests = [
+        { vars: { text: 'case' }, run, assert: [{ type: 'contains', value: 'good' }] },
+        { vars: { text: 'case' }, assert: [{ type: 'contains', value: 'good' }] },
+      ];
+      const over = await evaluate('graded@v2', { threshold: 0, tests }, { baseline: 'v1' });
+      expect(over).toMatchObject({
+        counts: { cases: 2, runs: 4, done: 4, passed: 2, failed: 2, errors: 0 },
+        candidate: { passed: 0, failed: 2 },
+        baseline_cases: { passed: 2, failed: 0 },
+        observed_cases: { passed: 1, failed: 0, undecided: 0 },
+        comparison: { pairs: 2, worse: 2 },
+      });
+      const [first, second] = over.cases;
+      expect(first.runs.map(({ lane, version, status }: Body) => [lane, version, status])).toEqual([
+        ['observed', 'v1', 'passed'],
+        ['candidate', 'v2', 'failed'],
+        ['baseline', 'v1', 'passed'],
+      ]);
+      const record = expectOk(await api('GET', `/workspaces/${user.workspaceId}/runs/${run}`));
+      expect(first).toMatchObject({ run });
+      expect(first.runs[0]).toMatchObject({ run_id: run, latency_ms: record.duration_ms, cost_usd: record.cost_usd });
+      expect([second.run, ofLane(second, 'observed')]).toEqual([null, []]);
+      const { results } = expectOk(await api('GET', `${evals('graded@v2')}/${over.eval_id}/results`));
+      const observed = results.results.find(({ metadata }: Body) => metadata.lane === 'observed');
+      expect(observed).toMatchObject({
+        provider: { id: 'graded observed' },
+        response: { output: 'good' },
+        metadata: { run_id: run, lane: 'observed' },
+      });
+    });
+
+    test('a version is compared with recorded runs, which cost their judges alone', async () => {
+      const run = await recorded('evals', 'graded', 'case');
+      const worse = await evaluate(
+        'graded@v2',
+        { threshold: 0, tests: [{ vars: { text: 'case' }, run, assert: [{ type: 'contains', value: 'good' }] }] },
+        { baseline: 'observed', repeat: 5 },
+      );
+      expect(worse).toMatchObject({
+        ...{ baseline: 'observed', verdict: 'regressed', counts: { runs: 5, done: 5 } },
+        reason: '5 runs passed in the recorded run only, and 0 on this version only.',
+        comparison: { pairs: 5, worse: 5 },
+        ...{ baseline_cases: null, observed_cases: { passed: 1 } },
+      });
+      const ofRuns = worse.cases[0].runs.filter(({ lane }: Body) => lane === 'candidate');
+      const paid = ofRuns.reduce((sum: number, { cost_usd }: Body) => sum + cost_usd, 0);
+      expect(worse.cost_usd).toBeCloseTo(paid, 5);
+
+      await publish('lenient', { prompt: `Judge it. ${said('{"reason": "Yes.", "score": 1, "pass": true}')}` });
+      const judged = {
+        judge: { agent: 'evals/lenient' },
+        tests: [{ vars: { text: 'case' }, run, assert: [{ type: 'llm-rubric', value: 'It is good.' }] }],
+      };
+      const [once, again] = [
+        await evaluate('graded', judged, { baseline: 'observed' }),
+        await evaluate('graded', judged, { baseline: 'observed' }),
+      ];
+      const judgeOf = ({ cases: [each] }: Body) => ofLane(each, 'observed')[0].asserts[0].judge_run_id;
+      expect(judgeOf(once)).not.toBe(judgeOf(again));
+      expect(once).toMatchObject({ verdict: 'passed', observed_cases: { passed: 1 } });
+      const { cost_usd } = ofLane(once.cases[0], 'candidate')[0];
+      // Two judges and one run.
+      expect(once.cost_usd).toBeGreaterThan(cost_usd);
+      expect(once.cost_usd).toBeLessThan(2 * cost_usd);
+    });
+
+    test('a recorded run that cannot be graded is an error of its lane, which tells nothing of others', async () => {
+      const secret = { name: 'ANTHROPIC_API_KEY', value: 'sk-ant-evals-other-0123456789' };
+      expectOk(await api('PUT', `/workspaces/${other.workspaceId}/secrets`, secret, other));
+      const manifest = { name: 'echo', type: 'prompt', description: 'x', supported_providers: ['anthropic'] };
+      expectOk(await api('POST', '/agents', { ...manifest, prompt: 'Answer {{text}}' }, other), 201);
+      await publish('else', { prompt: 'Hi {{text}}' });
+      const name = `observed ${crypto.randomUUID()}`;
+      const waiting = `[[llm ${JSON.stringify({ waitFor: name })}]]`;
+      const inSession = { 'x-platform-session': `observed-${name.slice(-8)}` };
+      const erased = await recorded('evals', 'echo', 'x', inSession);
+      const session = (await api('GET', `/workspaces/${user.workspaceId}/runs/${erased}`)).body.session_id;
+      expectOk(await api('DELETE', `/workspaces/${user.workspaceId}/sessions/${session}`));
+      const foreign = await recorded('evals-other', 'echo', said('private'), {}, other);
+      const running = await recorded('evals', 'echo', waiting, { prefer: 'respond-async' });
+      const unknown = crypto.randomUUID();
+      const wanted = [
+        [foreign, 'is not in this workspace'],
+        [unknown, 'is not in this workspace'],
+        [await recorded('evals', 'else', 'x'), 'is not one of the agent echo'],
+        [running, 'has not ended'],
+        [erased, 'was erased'],
+      ] as const;
+      const tests = wanted.map(([run]) => ({ vars: { text: 'x' }, run }));
+      const over = await evaluate('echo', { tests });
+      expect(over).toMatchObject({
+        ...{ verdict: 'passed', reason: null, counts: { runs: 5, passed: 5, errors: 0 } },
+        observed_cases: { passed: 0, failed: 0, undecided: 5 },
+      });
+      const found = over.cases.map((each: Body) => ofLane(each, 'observed')[0]);
+      for (const [index, [run, why]] of wanted.entries()) {
+        expect(found[index]).toMatchObject({ version: null, status: 'error', cost_usd: null, latency_ms: null });
+        expect(found[index].reason).toContain(`the recorded run ${run} ${why}`);
+      }
+      // A run of others reads like one that never was.
+      expect(found[0].reason.replace(foreign, '')).toBe(found[1].reason.replace(unknown, ''));
+      const results = await api('GET', `${evals('echo')}/${over.eval_id}/results`);
+      expect(JSON.stringify(expectOk(results))).not.toContain('private');
+      // Neither its evaluation nor an abort ends a run that was recorded elsewhere.
+      const slow = { vars: { text: waiting }, run: running };
+      const made = await withSuite('echo', { tests: [slow] });
+      const isGraded = async () => ofLane((await casesOf('echo', made)).cases[0], 'observed').length > 0;
+      if (target().passMinute === undefined) await expect.poll(isGraded).toBe(true);
+      expectOk(await api('POST', `${evals('echo')}/${made.eval_id}/abort`));
+      const { status } = expectOk(await api('GET', `/workspaces/${user.workspaceId}/runs/${running}`));
+      expect(status).toMatch(/running|queued/);
+      expectOk(await api('POST', `/workspaces/${user.workspaceId}/runs/${running}/cancel`));
+    });
+
     test('a list has the evaluations of an agent, newest first, and others see none of them', async () => {
       await publish('listed', { prompt: 'Hi' });
       const made: string[] = [];
@@ -414,12 +545,17 @@ export function evalsSuite(target: () => Target, has: Languages): void {
       await refused({ tests: [{}], providers: [] }, 'evals/a.yaml: providers: is not a member here');
       await refused({ tests: [{ assert: [{ type: 'llm-rubric', value: 'polite' }] }] }, 'judge: is missing');
       await refused('tests: [', 'evals/a.yaml: is not valid YAML');
+      const run = crypto.randomUUID();
+      await refused({ tests: [{ run: run.slice(0, 8), vars: {} }] }, 'tests[0].run: must be the whole id of a run');
+      await refused({ tests: [{ run }] }, 'tests[0].run: needs "vars"');
+      await refused({ defaultTest: { run }, tests: [{}] }, 'defaultTest.run: is not a member here');
       await refused({ tests: [{}], mocks: { nothing: 1 } }, 'mocks.nothing is not a custom tool');
       const bodies: readonly [object, string][] = [
         [{}, 'was published without suites'],
         [{ tests: [{}], suites: { 'a.yaml': 'tests: [{}]' } }, 'together with tests'],
         [{ tests: [{}], baseline: 'latest' }, 'baseline'],
         [{ tests: [{}], baseline: 'v1' }, 'the version that is evaluated'],
+        [{ tests: [{}], baseline: 'observed' }, 'no case has the member'],
         [{ tests: [{}], repeat: 21 }, 'repeat'],
       ];
       for (const [body, words] of bodies)
@@ -429,6 +565,9 @@ export function evalsSuite(target: () => Target, has: Languages): void {
         await api('POST', evals('echo'), { tests: [{ assert: [{ type: 'max-turns', value: 1 }] }] }),
         ...([422, 'UNPROCESSABLE', 'has no tools'] as const),
       );
+      const served = { type: 'tool', run_mode: 'always_on', runtime: { command: 'python3 main.py' } };
+      await publish('served', { ...served, required_secrets: [], supported_providers: ['any'] });
+      expectError(await api('POST', evals('served'), { tests: [{}] }), 422, 'UNPROCESSABLE', 'is always on');
     });
 
     test('a key with the scope run evaluates, one that reads does not', async () => {

@@ -1,0 +1,1 @@
+export default (output, { vars }) => output === '4' && vars.name === 'Ada';
