@@ -408,6 +408,8 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
         query: ['table', 'gsi1', 'gsi2'],
       },
     },
+    // Services are updated to a version once it has passed its gate.
+    calls: [...RUN_SCHEDULES.calls, 'service-keeper'],
   },
   schedules: {
     memoryMb: MEMORY_MB,

@@ -22,20 +22,22 @@ const evaluate: Configure = (command, cli) => {
   command
     .argument('[agent]', "The agent's folder, or the name of a published agent, such as main/hello@v3", '.')
     .option('--suite <files...>', "Suites to run (default: evals/*.yaml of the agent's folder)")
+    .option('--published', 'Run the suites that were published with the version; it opens its gate if it passes')
     .option(
       '--baseline <version>',
-      'Another version, such as v3, to compare with on the same cases; or "observed", the recorded runs of cases',
+      'Another version, such as v3, to compare with on the same cases (default: that of the manifest); or "observed", the recorded runs of cases',
     )
     .option('--repeat <number>', 'Runs of each case, in place of those of the suites')
     .option('--budget <dollars>', 'No further run begins when this is spent')
     .option('--junit <file>', 'Also write the results as JUnit XML')
     .addHelpText('after', '\nExample:\n  $ platform eval ./hello --baseline v1')
-    .action(async (given, { suite, baseline, repeat, budget, junit: file }) => {
+    .action(async (given, { suite, published, baseline, repeat, budget, junit: file }) => {
+      if (published && suite !== undefined) throw new UsageError('--published and --suite exclude each other.');
       const path = resolve(cli.host.cwd, given);
       const isFolder = statSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
       const folder = isFolder ? path : cli.host.cwd;
       const name = isFolder ? (await readFolder(cli, given)).body.name : given;
-      const suites = readSuiteFiles(folder, suite, cli.host.cwd);
+      const suites = published ? undefined : readSuiteFiles(folder, suite, cli.host.cwd);
       const [version] = await ownVersions(cli, name);
       const client = await cli.client();
       const body = {

@@ -5,6 +5,7 @@ import { engineTraits } from '#core/manifest/engines.ts';
 import { fullNameOf, parseVersion, refOf, versionName, writtenVersion } from '#core/manifest/references.ts';
 import type { AgentVersion } from '#core/manifest/version.ts';
 import type { Deps } from '#core/ports/deps.ts';
+import { checkMayBeNamed } from '../gates/gate.ts';
 import type { AgentListeners } from '../listeners.ts';
 import { AgentStore } from '../store.ts';
 import { isWatched, type StoredCanary, type StoredChannel, type TakenBack, whyTakenBack } from './channel.ts';
@@ -175,7 +176,7 @@ async function canaryFrom(
   };
 }
 
-/** Returns the number of a version that can run. Throws NOT_FOUND, UNPROCESSABLE. */
+/** Returns the number of a version that can run. Throws NOT_FOUND, UNPROCESSABLE, and CONFLICT for one that its gate holds and for a preview. */
 async function runnableVersion(
   deps: ChangeDeps,
   { workspaceId, name, orgSlug }: AgentVersion,
@@ -196,5 +197,6 @@ async function runnableVersion(
       { hint: 'Upload the code, and wait for the end of the installation.' },
     );
   }
+  checkMayBeNamed(found, `body.${member}`);
   return found.version;
 }

@@ -66,7 +66,10 @@ export class EvalStore {
     this.#workspaceId = workspaceId;
   }
 
-  /** Creates an evaluation. Returns false if the workspace already has {@link MAX_OPEN_EVALS} in progress. */
+  /**
+   * Creates an evaluation, unless it exists: another process may have derived the same id. Returns false if the workspace already has
+   * {@link MAX_OPEN_EVALS} in progress.
+   */
   async create(evaluation: Evaluation, cases: readonly StoredCase[]): Promise<boolean> {
     const { runs, clock, config } = this.#deps;
     const { id, ...members } = evaluation;
@@ -96,7 +99,7 @@ export class EvalStore {
           condition: anyOf(absent('open'), lessThan('open', MAX_OPEN_EVALS)),
         },
       ]);
-      if (written.ok) return true;
+      if (written.ok || written.failed.includes(0)) return true;
       return written.failed.includes(1) ? false : undefined;
     });
   }

@@ -1,12 +1,13 @@
 import { isUsedUp, type LimitError } from '#core/accounts/limits/rate-limit.ts';
-import { findMembership } from '#core/accounts/workspaces/store.ts';
 import { AgentStore } from '#core/agents/store.ts';
+import { callingUser } from '#core/base/caller.ts';
 import { isHostBusy, isPlatformError, type PlatformError } from '#core/base/errors.ts';
 import { withMocks } from '#core/manifest/evals/mocked-tools.ts';
 import { shortText } from '#core/manifest/evals/suite.ts';
 import type { AgentVersion } from '#core/manifest/version.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { heartbeat } from '#core/ports/heartbeat.ts';
+import { actingFor } from './acting.ts';
 import type { Evaluation, Slot, SlotResult, StoredCase, StoredSlot } from './eval.ts';
 import { lanesOf, runIdOf, slotsOf } from './eval.ts';
 import { grade } from './grade.ts';
@@ -86,9 +87,9 @@ async function sceneOf(deps: Deps, evaluation: Evaluation): Promise<Scene | { re
   const { createdBy: userId, workspaceId, versions, createdAt } = evaluation;
   if (deps.clock.now() - Date.parse(createdAt) > MAX_AGE_MS)
     return { problem: 'It was not completed within three days.' };
-  const membership = await findMembership(deps, userId, workspaceId);
-  if (membership === undefined) return { problem: 'The user who started it is no longer a member of the workspace.' };
-  const asker = { workspace: membership.workspace, userId };
+  const caller = await actingFor(deps, workspaceId, { userId, isBound: evaluation.isBound, keyId: evaluation.id });
+  if ('problem' in caller) return caller;
+  const asker = { workspace: caller.workspace, ...callingUser(caller) };
   const agents: { [L in ReplayedLane]?: AgentVersion } = {};
   for (const lane of lanesOf(evaluation)) {
     const version = versions[lane]!;
