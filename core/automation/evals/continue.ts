@@ -1,5 +1,5 @@
 import type { Deps } from '#core/ports/deps.ts';
-import { listDueEvals } from './store.ts';
+import { listDueEvals } from './due.ts';
 
 /** A process starts new runs of evaluations for this long, then leaves the rest to the next process. */
 const SLICE_MS = 50_000;
