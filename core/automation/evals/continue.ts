@@ -1,7 +1,7 @@
 import { listDueGates } from '#core/agents/gates/gate.ts';
 import type { AgentListeners } from '#core/agents/listeners.ts';
 import type { Deps } from '#core/ports/deps.ts';
-import { type DueEval, EvalStore, listDueEvals } from './store.ts';
+import { type DueEval, listDueEvals } from './due.ts';
 
 /** A process starts new runs of evaluations for this long, then leaves the rest to the next process. */
 const SLICE_MS = 50_000;
@@ -29,7 +29,7 @@ export async function continueEvals(deps: ContinueDeps, sliceMs = SLICE_MS): Pro
 }
 
 async function continueEval(deps: ContinueDeps, due: DueEval, until: number): Promise<void> {
-  const { workOn } = await import('./work.ts');
+  const [{ workOn }, { EvalStore }] = await Promise.all([import('./work.ts'), import('./store.ts')]);
   await workOn(deps, due, until);
   const ended = await new EvalStore(deps, due.workspaceId).find(due.id);
   if (ended?.opensGate !== true || ended.status === 'running') return;

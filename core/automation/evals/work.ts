@@ -8,13 +8,14 @@ import type { AgentVersion } from '#core/manifest/version.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { heartbeat } from '#core/ports/heartbeat.ts';
 import { actingFor } from './acting.ts';
+import type { DueEval } from './due.ts';
 import type { Evaluation, Slot, SlotResult, StoredCase, StoredSlot } from './eval.ts';
 import { lanesOf, runIdOf, slotsOf } from './eval.ts';
 import { grade } from './grade.ts';
 import { observedRun } from './observed.ts';
 import type { Lane, Outcome, ReplayedLane } from './outcome.ts';
 import { type Asker, runOnce } from './run-once.ts';
-import { type DueEval, EvalStore } from './store.ts';
+import { EvalStore } from './store.ts';
 import { type CaseOutcomes, verdictOf } from './verdict.ts';
 
 const HEARTBEAT_MS = 20_000;
