@@ -47,7 +47,7 @@ describe('what functions load when they start', () => {
   });
 
   test.each(names)('%s: few files', (name) => {
-    expect(atStart(name).files).toBeLessThan(12);
+    expect(atStart(name).files).toBeLessThan(6);
   });
 
   test.each(['calls', 'agents', 'meta'])('%s: that schemas are not compiled is said before one is made', (name) => {

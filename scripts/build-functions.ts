@@ -293,8 +293,8 @@ function exactly(file: string): RegExp {
 }
 
 /**
- * Dynamic imports that share libraries with statically loaded code: adapters of `aws/` and `adapters/llm/`, and clients. Code
- * splitting would move the shared parts into the code loaded at startup, so each of them is a bundle with its own copy.
+ * Dynamic imports that share libraries with statically loaded code: adapters of `aws/` and `adapters/llm/`, worker threads, and
+ * clients. Code splitting would move the shared parts into the code loaded at startup, so each of them is a bundle with its own copy.
  */
 const APART =
   /^(\.\.?\/[\w/-]+\.ts$|@ai-sdk\/|@modelcontextprotocol\/|@aws-sdk\/client-|@smithy\/core\/event-streams$)/;
@@ -305,7 +305,8 @@ const APART =
  */
 const SHARING = './secrets-manager-vault.ts';
 
-const ADAPTERS = [join(ROOT, 'aws'), join(ROOT, 'adapters/llm')];
+/** Folders whose dynamic imports are such bundles. What worker threads load is one, as they load nothing else. */
+const LOADED_APART = ['aws', 'adapters/llm', 'core/manifest/worker-pool'].map((folder) => join(ROOT, folder));
 
 const partPath = (part: string): string => `./${part}/index.mjs`;
 
@@ -315,7 +316,7 @@ const bundledApart = (found: Map<string, string>): Plugin => ({
     onResolve({ filter: APART }, async ({ path, kind, resolveDir }) => {
       const isOurs = path.startsWith('.');
       if (path === SHARING) return undefined;
-      if (kind !== 'dynamic-import' || (isOurs && !ADAPTERS.some((folder) => resolveDir.startsWith(folder))))
+      if (kind !== 'dynamic-import' || (isOurs && !LOADED_APART.some((folder) => resolveDir.startsWith(folder))))
         return undefined;
       const { path: file } = await resolve(path, { kind: 'import-statement', resolveDir });
       const part = (isOurs ? relative(ROOT, file) : path).replaceAll(/\W+/g, '-').replace(/^-|-ts$/g, '');
@@ -337,9 +338,6 @@ const noJit = (entry: string): Plugin => ({
   },
 });
 
-/** Modules that worker threads load without the function. */
-const OF_THREADS = join(ROOT, 'core/manifest/worker-pool/');
-
 /**
  * Makes every dynamic import load the entry as well, by way of a module of its own: a module that is also imported
  * statically would be shared. esbuild removes the import of the entry, which has no effect, but then treats code loaded
@@ -349,7 +347,7 @@ const withEntry = (entry: string): Plugin => ({
   name: 'with-entry',
   setup({ onResolve, onLoad, resolve }) {
     onResolve({ filter: /^[#.].*\.ts$/ }, async ({ path, kind, importer, resolveDir }) => {
-      if (kind !== 'dynamic-import' || importer.startsWith(OF_THREADS)) return undefined;
+      if (kind !== 'dynamic-import') return undefined;
       const resolved = await resolve(path, { kind: 'import-statement', importer, resolveDir });
       // The path is in the source map, which names no machine.
       return resolved.external ? resolved : { path: relative(ROOT, resolved.path), namespace: 'late' };

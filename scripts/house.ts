@@ -70,6 +70,7 @@ const PACKAGES: readonly { readonly name: RegExp; readonly folders: readonly str
  * import types.
  */
 const BROWSER_SAFE: readonly string[] = [
+  'core/manifest/evals/suite.ts',
   'core/manifest/folder/agent-folder.ts',
   'core/manifest/folder/ignore-rules.ts',
   'core/manifest/publish-body.ts',

@@ -1,9 +1,7 @@
 import { existsSync, globSync, readFileSync } from 'node:fs';
 import { dirname, join, relative, resolve } from 'node:path';
 import { UsageError } from '#client/usage-error.ts';
-import { MAX_SUITE_BYTES, type SuiteFiles } from '#core/manifest/evals/suite.ts';
-
-const FILE_VALUE = /file:\/\/([^\s"',}\]]+)/g;
+import { filesNamedIn, MAX_SUITE_BYTES, type SuiteFiles } from '#core/manifest/evals/suite.ts';
 
 /**
  * Reads suites and the files that their asserts name, which are beside the suite or in the folder. Throws UsageError if there is no suite, or a
@@ -21,11 +19,10 @@ export function readSuiteFiles(folder: string, given: readonly string[] | undefi
     const text = read(path);
     const name = relative(folder, path);
     files[name.startsWith('..') ? relative(cwd, path) : name] = text;
-    for (const [, named] of text.matchAll(FILE_VALUE)) {
-      const wanted = named!.replace(/^\.\//, '');
+    for (const wanted of filesNamedIn(text)) {
       const found = [join(dirname(path), wanted), join(folder, wanted)].find((each) => existsSync(each));
       if (found === undefined) {
-        throw new UsageError(`${path} names file://${named}, which is neither beside it nor in ${folder}.`);
+        throw new UsageError(`${path} names file://${wanted}, which is neither beside it nor in ${folder}.`);
       }
       files[wanted] = read(found);
     }

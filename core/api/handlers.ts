@@ -23,7 +23,8 @@ import { agentHandlers } from '#core/agents/handlers.ts';
 import { agentUseReader } from '#core/agents/retention/storage-usage.ts';
 import { uploadHandlers } from '#core/agents/uploads/handlers.ts';
 import { alertHandlers } from '#core/automation/alerts/handlers.ts';
-import { evalHandlers } from '#core/automation/evals/handlers.ts';
+import type { evalHandlers } from '#core/automation/evals/handlers.ts';
+import { evalRoutes } from '#core/automation/evals/routes.ts';
 import { scheduleHandlers } from '#core/automation/schedules/handlers.ts';
 import { scheduleUse } from '#core/automation/schedules/store.ts';
 import { scheduleTriggerHandlers } from '#core/automation/schedules/trigger/handlers.ts';
@@ -192,7 +193,7 @@ export const runs = (
   ...lazyHandlers(scoreRoutes, async () => (await import('#core/runs/scores/handlers.ts')).scoreHandlers(deps)),
   ...shareHandlers(deps),
   ...bulkHandlers(deps),
-  ...evalHandlers(deps),
+  ...lazyHandlers(evalRoutes, async () => (await import('#core/automation/evals/handlers.ts')).evalHandlers(deps)),
   ...overviewHandlers(deps),
   ...lazyHandlers(sessionRoutes, async () =>
     (await import('#core/execution/sessions/handlers.ts')).sessionHandlers(deps),

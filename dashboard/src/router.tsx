@@ -106,6 +106,13 @@ const agent = createRoute({
   component: lazyRouteComponent(() => import('./pages/agents/agent-page.tsx'), 'AgentPage'),
 });
 
+const evaluation = createRoute({
+  getParentRoute: () => workspace,
+  path: '/agents/$name/evals/$eval',
+  validateSearch: search('only', 'case'),
+  component: lazyRouteComponent(() => import('./pages/agents/evals/eval-page.tsx'), 'EvalPage'),
+});
+
 const chat = createRoute({
   getParentRoute: () => workspace,
   path: '/agents/$name/chat',
@@ -381,6 +388,7 @@ const tree = root.addChildren([
       overview,
       agents,
       agent,
+      evaluation,
       chat,
       examples,
       catalog,

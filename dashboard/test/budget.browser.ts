@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import type { BrowserContextOptions } from 'playwright-core';
-import { beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test, vi } from 'vitest';
 import { request } from '../../test/helpers/platform.ts';
 import { describeSite } from './browser.ts';
 import { findChromium } from './chromium.ts';
@@ -77,8 +77,10 @@ describeSite('requests', (site) => {
   const PAGES = [
     ...['/agents', '/runs', '/services', '/services/new', '/messages', '/storage', '/tasks', '/usage'],
     ...['/agents/reporter', '/agents/reporter/chat', '/schedules'],
+    ...['/agents/reporter?tab=evals', '/agents/reporter/evals/EVAL'],
     ...['/catalog', '/billing', '/settings/general', '/settings/members', '/settings/keys'],
   ];
+  let evalId: string;
   /** What the browser of a user keeps after the checklist is dismissed. */
   let storageState: BrowserContextOptions['storageState'];
   beforeAll(async () => {
@@ -86,10 +88,14 @@ describeSite('requests', (site) => {
     const params = { workspace_id: (await client.getSession({})).workspace.id };
     await client.putSecret({ params, body: { name: 'ANTHROPIC_API_KEY', value: 'sk-made-up' } });
     const prompt = { type: 'prompt', description: 'Reports', prompt: 'Report {{topic}}.' } as const;
-    await client.createAgent({ body: { ...prompt, name: 'reporter', supported_providers: ['anthropic'] } });
+    const body = { ...prompt, name: 'reporter', supported_providers: ['anthropic' as const] };
+    const { id } = (await client.createAgent({ body })).agent;
     const input_data = { topic: 'news' };
     await client.createSchedule({ params, body: { agent_name: 'reporter', cron_expression: '0 9 * * *', input_data } });
     await client.createTask({ body: { title: 'Read the report' } });
+    evalId = (await client.createEval({ params: { id }, body: { tests: [{ vars: input_data }] } })).eval_id;
+    const evaluated = () => client.getEval({ params: { id, eval_id: evalId } });
+    await vi.waitFor(async () => expect((await evaluated()).status).toBe('completed'), { timeout: 20_000 });
     const { target } = site;
     await request(target, 'POST', '/acme/reporter/v1/run', { key: target.key, json: input_data });
     const page = await site.open('/acme');
@@ -102,7 +108,7 @@ describeSite('requests', (site) => {
     await page.goto('about:blank');
     const asked: string[] = [];
     page.on('request', (request) => asked.push(request.url()));
-    await page.goto(site.at(`/acme${path}`));
+    await page.goto(site.at(`/acme${path.replace('EVAL', evalId)}`));
     await page.locator('main h1').waitFor();
     await page.getByText('Loading').first().waitFor({ state: 'detached' });
     // What a page asks after its first answers is counted, too.

@@ -26,7 +26,7 @@ interface Graded {
   readonly agent: AgentVersion;
   readonly caller: Caller;
   readonly ended: EndedRun;
-  /** Id of its slot ({@link runIdOf}). */
+  /** The id of its slot ({@link runIdOf}). */
   readonly slotId: string;
 }
 

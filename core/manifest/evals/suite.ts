@@ -130,6 +130,10 @@ export type SuiteFiles = { readonly [name: string]: string };
 
 export const isSuiteFile = (name: string): boolean => /\.(ya?ml|json)$/i.test(name);
 
+/** Returns the names of the files that the asserts of a suite name, by the text of the suite. */
+export const filesNamedIn = (suite: string): readonly string[] =>
+  [...suite.matchAll(/file:\/\/([^\s"',}\]]+)/g)].map(([, name]) => name!.replace(/^\.\//, ''));
+
 /** Shortens a text to the length that results keep. */
 export const shortText = (text: string): string =>
   text.length > MAX_EVAL_TEXT ? `${text.slice(0, MAX_EVAL_TEXT - 1)}…` : text;

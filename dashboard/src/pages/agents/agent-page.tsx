@@ -22,6 +22,7 @@ import { numberOf, type TabProps } from './version.ts';
 const VersionsTab = lazy(() => import('./versions-tab.tsx'));
 const CodeTab = lazy(() => import('./code-tab.tsx'));
 const ApiTab = lazy(() => import('./api-tab.tsx'));
+const EvalsTab = lazy(() => import('./evals/evals-tab.tsx'));
 const ScoresTab = lazy(() => import('./scores-tab.tsx'));
 const SettingsTab = lazy(() => import('./settings-tab.tsx'));
 
@@ -31,7 +32,7 @@ const ID = /^[0-9a-f]{8}-[0-9a-f-]{27}$/;
 /** Operations of the playground. */
 const STALE_BY_RUNS = ['listRuns', 'getCostEstimate'] as const;
 
-/** One agent: its playground, versions, code, API, scores and settings. `$name` may also be a version id. */
+/** One agent: its playground, versions, code, API, evaluations, scores and settings. `$name` may also be a version id. */
 export function AgentPage() {
   const { name } = route.useParams();
   const { slug: workspace } = useWorkspace();
@@ -144,6 +145,7 @@ function AgentFrame({ agent, versions }: TabProps) {
             tabTo('versions', 'Versions'),
             tabTo('code', 'Code'),
             tabTo('api', 'API'),
+            ...(agent.type === 'skill' ? [] : [tabTo('evals', 'Evaluations')]),
             tabTo('scores', 'Scores'),
             {
               label: 'Runs',
@@ -162,6 +164,7 @@ function AgentFrame({ agent, versions }: TabProps) {
         {tab === 'versions' && <VersionsTab agent={agent} versions={versions} />}
         {tab === 'code' && <CodeTab key={agent.id} agent={agent} />}
         {tab === 'api' && <ApiTab agent={agent} />}
+        {tab === 'evals' && <EvalsTab agent={agent} versions={versions} />}
         {tab === 'scores' && <ScoresTab agent={agent} />}
         {tab === 'settings' && <SettingsTab key={agent.id} agent={agent} versions={versions} />}
         {tab === 'playground' &&

@@ -5,11 +5,13 @@ import {
   CircleDashed,
   CircleDot,
   CirclePause,
+  CircleQuestionMark,
   CircleX,
   Clock,
   Info,
   LoaderCircle,
   type LucideIcon,
+  TrendingDown,
 } from 'lucide-react';
 import { classes } from '../classes.ts';
 
@@ -64,6 +66,10 @@ const KNOWN: Readonly<Record<string, readonly [word: string, tone: Tone, icon: L
   success: ['Success', 'good', CircleCheck],
   warning: ['Warning', 'warn', CircleAlert],
   error: ['Error', 'bad', CircleX],
+  passed: ['Passed', 'good', CircleCheck],
+  regressed: ['Regressed', 'bad', TrendingDown],
+  inconclusive: ['Inconclusive', 'warn', CircleQuestionMark],
+  aborted: ['Aborted', 'plain', Ban],
   deprecated: ['Deprecated', 'warn', CircleAlert],
 };
 
