@@ -3,6 +3,17 @@ import { writeFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { EXIT, UsageError } from '#client/usage-error.ts';
 import type { Client } from '#core/api/client.ts';
+import {
+  type Case,
+  type Evaluation,
+  ofCandidate,
+  ofLane,
+  otherLanes,
+  passedOf,
+  runsToExplain,
+  shareText,
+} from '../evals/lanes.ts';
+import { markdown } from '../evals/markdown.ts';
 import { readSuiteFiles } from '../evals/suite-files.ts';
 import { readFolder } from '../publishing/read-folder.ts';
 import { ownVersions } from '../shared/agent-reference.ts';
@@ -10,10 +21,6 @@ import type { Cli, Configure } from '../shared/cli.ts';
 import { printable, table } from '../shared/output.ts';
 import { junit } from '../testing/junit.ts';
 import type { TestResult } from '../testing/run-tests.ts';
-
-type Evaluation = Awaited<ReturnType<Client['getEval']>>;
-type Case = Awaited<ReturnType<Client['listEvalCases']>>['cases'][number];
-type CaseRun = Case['runs'][number];
 
 const POLL_MS = 500;
 const MARKS = { true: ['green', '✓'], false: ['red', '✗'], null: ['yellow', '?'] } as const;
@@ -25,13 +32,14 @@ const evaluate: Configure = (command, cli) => {
     .option('--published', 'Run the suites that were published with the version; it opens its gate if it passes')
     .option(
       '--baseline <version>',
-      'Another version, such as v3, to compare with on the same cases (default: that of the manifest); or "observed", the recorded runs of cases',
+      'Version to compare with on the same cases, such as v3; "latest", the newest other one; "observed", the recorded runs (default: that of the manifest)',
     )
     .option('--repeat <number>', 'Runs of each case, in place of those of the suites')
     .option('--budget <dollars>', 'No further run begins when this is spent')
     .option('--junit <file>', 'Also write the results as JUnit XML')
+    .option('--markdown <file>', 'Also write a table of the results in Markdown, for a pull request')
     .addHelpText('after', '\nExample:\n  $ platform eval ./hello --baseline v1')
-    .action(async (given, { suite, published, baseline, repeat, budget, junit: file }) => {
+    .action(async (given, { suite, published, baseline: wanted, repeat, budget, junit: xml, markdown: page }) => {
       if (published && suite !== undefined) throw new UsageError('--published and --suite exclude each other.');
       const path = resolve(cli.host.cwd, given);
       const isFolder = statSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
@@ -40,9 +48,10 @@ const evaluate: Configure = (command, cli) => {
       const suites = published ? undefined : readSuiteFiles(folder, suite, cli.host.cwd);
       const [version] = await ownVersions(cli, name);
       const client = await cli.client();
+      const baseline = wanted === 'latest' ? await newestOther(cli, version!) : wanted;
       const body = {
         suites,
-        baseline,
+        ...(baseline !== undefined && { baseline }),
         ...(repeat !== undefined && { repeat: numberOf(repeat, '--repeat') }),
         ...(budget !== undefined && { budget_usd: numberOf(budget, '--budget') }),
       };
@@ -50,19 +59,26 @@ const evaluate: Configure = (command, cli) => {
       const started = await client.createEval({ params, body });
       const ended = await follow(cli, params.id, started);
       const cases = await casesOf(client, { ...params, eval_id: ended.eval_id });
-      if (file !== undefined)
-        await writeFile(
-          resolve(cli.host.cwd, file),
-          junit(
-            ended.agent_name,
-            cases.map((each) => resultOf(ended, each)),
-          ),
-        );
+      const results = cases.map((each) => resultOf(ended, each));
+      if (xml !== undefined) await writeFile(resolve(cli.host.cwd, xml), junit(ended.agent_name, results));
+      if (page !== undefined) await writeFile(resolve(cli.host.cwd, page), markdown(ended, cases));
       cli.output.result({ ...ended, cases }, () => inWords(cli, ended, cases));
       const problem = problemOf(ended);
       if (problem !== undefined) throw problem;
     });
 };
+
+/** Returns the newest other version of an agent that its gate does not hold; `undefined` with a note if there is none. */
+async function newestOther(
+  cli: Cli,
+  { org_slug, name, id }: { readonly org_slug: string; readonly name: string; readonly id: string },
+): Promise<string | undefined> {
+  const isOpen = ({ gate }: { readonly gate: { readonly status: string } | null }) =>
+    gate === null || gate.status === 'passed' || gate.status === 'overridden';
+  const other = (await ownVersions(cli, `${org_slug}/${name}`)).find((each) => each.id !== id && isOpen(each));
+  if (other === undefined) cli.output.note('The agent has no other version: there is nothing to compare with.');
+  return other?.version;
+}
 
 function numberOf(text: string, option: string): number {
   const number = Number(text);
@@ -108,25 +124,6 @@ async function casesOf(client: Client, params: { id: string; eval_id: string }):
   return all;
 }
 
-const ofLane = ({ runs }: Case, wanted: CaseRun['lane']): CaseRun[] => runs.filter(({ lane }) => lane === wanted);
-const ofCandidate = (each: Case): CaseRun[] => ofLane(each, 'candidate');
-
-/** The lanes beside that of the evaluated version that any case has, with their titles. */
-const otherLanes = ({ baseline }: Evaluation, cases: readonly Case[]) =>
-  (
-    [
-      ['observed', 'recorded'],
-      ['baseline', String(baseline)],
-    ] as const
-  ).filter(([lane]) => cases.some((each) => ofLane(each, lane).length > 0));
-
-/** Says how often the runs of a lane passed: a mark for one run, otherwise such as `2/3`. */
-function passedOf(runs: readonly CaseRun[]): string {
-  const passed = runs.filter(({ status }) => status === 'passed').length;
-  if (runs.length !== 1) return runs.length === 0 ? '' : `${passed}/${runs.length}`;
-  return passed === 1 ? '✓' : runs[0]!.status === 'failed' ? '✗' : '?';
-}
-
 /** Formats the cases with how often each of their asserts passed, then why those that failed did. */
 function inWords(cli: Cli, evaluation: Evaluation, cases: readonly Case[]): string {
   const { output } = cli;
@@ -143,28 +140,19 @@ function inWords(cli: Cli, evaluation: Evaluation, cases: readonly Case[]): stri
     return [output.style(style, mark), printable(each.description), ...others, asserts.join(', ')];
   });
   const reasons = cases.flatMap((each) =>
-    each.runs
-      .filter(({ lane, status, reason }) => reason !== null && (lane === 'candidate' || isUngraded({ lane, status })))
-      .map(({ run_id, reason }) => `${printable(each.description)} (${run_id.slice(0, 8)}): ${printable(reason!)}`),
+    runsToExplain(each).map(
+      ({ run_id, reason }) => `${printable(each.description)} (${run_id.slice(0, 8)}): ${printable(reason)}`,
+    ),
   );
   const { verdict, status, candidate, cost_usd, baseline } = evaluation;
-  const share =
-    candidate?.share == null
-      ? ''
-      : `, ${candidate.passed} of ${candidate.passed + candidate.failed + candidate.undecided} cases passed (${percent(candidate.interval![0]!)} to ${percent(candidate.interval![1]!)})`;
+  const share = shareText(candidate);
   const against = baseline === null ? '' : ` against ${baseline === 'observed' ? 'recorded runs' : baseline}`;
   return [
     table(['', 'case', ...lanes.map(([, title]) => title), 'asserts'], rows, output.width),
     ...reasons,
-    `${evaluation.agent_name}@${evaluation.version}${against}: ${verdict ?? status}${share}, $${cost_usd.toFixed(4)}`,
+    `${evaluation.agent_name}@${evaluation.version}${against}: ${verdict ?? status}${share && `, ${share}`}, $${cost_usd.toFixed(4)}`,
   ].join('\n');
 }
-
-/** A recorded run that is gone, or of another agent: its author has to know. */
-const isUngraded = ({ lane, status }: Pick<CaseRun, 'lane' | 'status'>): boolean =>
-  lane === 'observed' && status === 'error';
-
-const percent = (share: number): string => `${Math.round(share * 100)}%`;
 
 /** The error that a verdict ends with. */
 function problemOf({ verdict, status, reason }: Evaluation): UsageError | undefined {

@@ -48,6 +48,7 @@ const evaluated = {
   observed_cases: { passed: 0, failed: 0, undecided: 1, share: null, interval: null },
   comparison: { pairs: 12, worse: 1, better: 1, p: 0.75 },
   repeats_needed: null,
+  dashboard_url: `https://agents.example.com/dashboard/main/agents/triage/evals/${id(1)}`,
   created_by: 'user-1',
   created_at: CREATED,
   updated_at: UPDATED,

@@ -71,6 +71,16 @@ describe('platform eval', () => {
     const compared = await platform(['eval', '--suite', 'evals/good.yaml', '--baseline', 'v1']);
     expect(compared).toMatchObject({ status: 0, json: { baseline: 'v1', comparison: { pairs: 1, worse: 0 } } });
 
+    const latest = await platform([
+      ...['eval', '--suite', 'evals/bad.yaml', '--baseline', 'latest', '--markdown', 'table.md'],
+    ]);
+    expect(latest).toMatchObject({ status: 1, json: { version: 'v2', baseline: 'v1', verdict: 'failed' } });
+    const table = readFileSync(join(folder, 'table.md'), 'utf8');
+    expect(table).toContain('### ❌ greeter@v2: failed');
+    expect(table).toContain('| case | v1 | v2 | why |');
+    expect(table).toContain(`](${target.url}/dashboard/main/agents/greeter/evals/${latest.json.eval_id})`);
+    expect(table).toContain(`](${target.url}/dashboard/main/runs/${latest.json.cases[0].runs[0].run_id})`);
+
     const spent = await platform([
       'eval',
       '--suite',

@@ -4,7 +4,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { JOB, type JobIssuer, startJobIssuer } from '#test/helpers/job-tokens.ts';
 import { clientOf, type LocalTarget, startLocalTarget } from '../helpers/platform.ts';
@@ -145,7 +145,51 @@ test('trusts are added, listed and deleted', async () => {
 interface Action {
   readonly inputs: Record<string, { readonly required?: boolean; readonly default?: string }>;
   readonly outputs: Record<string, { readonly value: string }>;
-  readonly runs: { readonly steps: { readonly run: string; readonly env: Record<string, string> }[] };
+  readonly runs: {
+    readonly steps: { readonly if?: string; readonly run: string; readonly env: Record<string, string> }[];
+  };
+}
+
+/** The token of a job. */
+const TOKEN = 'ghs_of_a_job';
+const BOT = { type: 'Bot', login: 'github-actions[bot]' };
+
+/** Starts the part of GitHub's API that has the comments of a pull request. */
+async function startGitHub() {
+  const state = { mayWrite: true };
+  const comments: { id: number; body: string; user: { type: string; login: string } }[] = [];
+  const requests: string[] = [];
+  const server = createServer(async (request, response) => {
+    const { pathname, searchParams } = new URL(request.url!, 'http://github');
+    const chunks: Buffer[] = [];
+    for await (const chunk of request) chunks.push(chunk);
+    const { body = '' } = chunks.length > 0 ? JSON.parse(Buffer.concat(chunks).toString()) : {};
+    requests.push(`${request.method} ${pathname}`);
+    const answer = (status: number, json: unknown) => {
+      response.writeHead(status, { 'content-type': 'application/json' });
+      response.end(JSON.stringify(json));
+    };
+    if (request.headers.authorization !== `Bearer ${TOKEN}`) return answer(401, {});
+    const [, id] = /^\/repos\/acme\/agents\/issues\/comments\/(\d+)$/.exec(pathname) ?? [];
+    const isList = pathname === '/repos/acme/agents/issues/12/comments';
+    if (request.method === 'GET' && isList) {
+      const [page, size] = [Number(searchParams.get('page')), Number(searchParams.get('per_page'))];
+      return answer(200, comments.slice((page - 1) * size, page * size));
+    }
+    if (!state.mayWrite) return answer(403, { message: 'Resource not accessible by integration' });
+    if (body.length > 65_536) return answer(422, {});
+    if (request.method === 'POST' && isList) {
+      comments.push({ id: comments.length + 1, body, user: BOT });
+      return answer(201, {});
+    }
+    const own = comments.find((each) => String(each.id) === id);
+    if (request.method !== 'PATCH' || own === undefined) return answer(404, {});
+    own.body = body;
+    answer(200, {});
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  return { url, comments, requests, state, close: () => server.close() };
 }
 
 /** Runs the steps of the action as a runner does, and returns its outputs, its summary and what it printed. */
@@ -154,14 +198,22 @@ async function runAction(inputs: Record<string, string>, env: Record<string, str
   const folder = tempFolder();
   const files = { GITHUB_OUTPUT: join(folder, 'output'), GITHUB_STEP_SUMMARY: join(folder, 'summary') };
   for (const file of Object.values(files)) writeFileSync(file, '');
+  const outputsSoFar = (): Record<string, string> => {
+    const lines = readFileSync(files.GITHUB_OUTPUT, 'utf8').split('\n').filter(Boolean);
+    return Object.fromEntries(lines.map((line) => /^([^=]+)=(.*)$/.exec(line)!.slice(1, 3)));
+  };
+  const inputNamed = (name: string) => inputs[name] ?? action.inputs[name]!.default ?? '';
   const withInputs = (text: string) =>
-    text.replaceAll(
-      /\$\{\{ inputs\.(\w+) \}\}/g,
-      (_, name: string) => inputs[name] ?? action.inputs[name]!.default ?? '',
-    );
+    text
+      .replaceAll(/\$\{\{ inputs\.(\w+) \}\}/g, (_, name: string) => inputNamed(name))
+      .replaceAll(/\$\{\{ steps\.publish\.outputs\.(\w+) \}\}/g, (_, name: string) => outputsSoFar()[name]!)
+      .replaceAll(/\$\{\{ github\.token \}\}/g, TOKEN);
   let printed = '';
   for (const step of action.runs.steps) {
     expect(step.run).not.toContain('${{');
+    const [, needed] = /^inputs\.(\w+) == 'true'$/.exec(step.if ?? '') ?? [];
+    expect(needed === undefined).toBe(step.if === undefined);
+    if (needed !== undefined && inputNamed(needed) !== 'true') continue;
     const own = Object.fromEntries(Object.entries(step.env).map(([name, value]) => [name, withInputs(value)]));
     const { HOME, PATH } = process.env as Record<string, string>;
     const all = { HOME, PATH: `${dirname(process.execPath)}:${PATH}`, ...env, ...files, ...own } as Record<
@@ -177,10 +229,10 @@ async function runAction(inputs: Record<string, string>, env: Record<string, str
       .then(({ stdout, stderr }) => ({ text: stdout + stderr, code: 0 }))
       .catch((error) => ({ text: `${error.stdout}${error.stderr}`, code: error.code as number }));
     printed += ended.text;
-    if (ended.code !== 0) return { code: ended.code, printed, outputs: {}, summary: '' };
+    const summary = readFileSync(files.GITHUB_STEP_SUMMARY, 'utf8');
+    if (ended.code !== 0) return { code: ended.code, printed, outputs: outputsSoFar(), summary };
   }
-  const lines = readFileSync(files.GITHUB_OUTPUT, 'utf8').split('\n').filter(Boolean);
-  const outputs = Object.fromEntries(lines.map((line) => /^([^=]+)=(.*)$/.exec(line)!.slice(1, 3)));
+  const outputs = outputsSoFar();
   expect(Object.keys(action.outputs).sort()).toEqual(Object.keys(outputs).sort());
   return { code: 0, printed, outputs, summary: readFileSync(files.GITHUB_STEP_SUMMARY, 'utf8') };
 }
@@ -211,4 +263,98 @@ test('the action fails where the workspace does not trust the job', { timeout: 6
   const refused = await runAction(inputs, runner.env);
   expect(refused).toMatchObject({ code: 2, outputs: {} });
   expect(refused.printed).toContain('does not trust this token');
+});
+
+describe('the action with evals', () => {
+  const command = `node ${join(ROOT, 'cli/main.ts')}`;
+  const said = (text: string) => `[[llm ${JSON.stringify({ text })}]]`;
+  const suite = (value: string) =>
+    JSON.stringify({
+      tests: [
+        { description: 'greets <b>', vars: { text: said('Hello Ann') }, assert: [{ type: 'contains', value }] },
+        { vars: { text: said('{}') }, assert: [{ type: 'is-json', value: 'file://checks/any.json' }] },
+      ],
+    });
+  const evaluatedFolder = (value: string, prompt = 'Greet {{text}}') =>
+    agentFolder(
+      'evaluated',
+      { prompt, supported_providers: ['anthropic'], required_secrets: undefined },
+      { 'evals/first.yaml': suite(value), 'checks/any.json': '{}' },
+    );
+  let gitHub: Awaited<ReturnType<typeof startGitHub>>;
+  let key: string;
+  const event = (content: object) => {
+    const path = join(tempFolder(), 'event.json');
+    writeFileSync(path, JSON.stringify(content));
+    return {
+      ...{ GITHUB_API_URL: gitHub.url, GITHUB_REPOSITORY: 'acme/agents', GITHUB_EVENT_PATH: path },
+      ...runner.env,
+    };
+  };
+  const act = (folder: string, env: Record<string, string>, more: Record<string, string> = {}) =>
+    runAction({ url: target.url, workspace: 'main', folder, command, evals: 'true', key, ...more }, env);
+  const pullRequest = () => event({ pull_request: { number: 12 } });
+
+  beforeAll(async () => {
+    gitHub = await startGitHub();
+    const client = clientOf(target);
+    const workspace_id = (await client.getOrg({})).id;
+    await client.putSecret({ params: { workspace_id }, body: { name: 'ANTHROPIC_API_KEY', value: 'sk-ant-actions' } });
+    key = (await client.createApiKey({ body: { name: 'evals', scope: 'run' } })).key;
+  });
+  afterAll(() => gitHub?.close());
+
+  test('a pull request has one comment, which later jobs update', { timeout: 120_000 }, async () => {
+    const others = Array.from({ length: 120 }, (_, n) => ({ id: 1000 + n, body: `comment ${n}`, user: BOT }));
+    const marker = '<!-- agent-platform-evals main/evaluated -->';
+    // Somebody may write the same marker.
+    gitHub.comments.push({ id: 999, body: marker, user: { type: 'User', login: 'mallory' } }, ...others);
+    const passed = await act(evaluatedFolder('Ann'), pullRequest(), { baseline: 'latest' });
+    expect(passed, passed.printed).toMatchObject({ code: 0, outputs: { version: 'v1' } });
+    const made = gitHub.comments.at(-1)!;
+    expect(made.body.split('\n').slice(0, 2)).toEqual([marker, '### ✅ evaluated@v1: passed']);
+    expect(passed.summary).not.toContain('evaluated@v1: passed');
+    expect(passed.printed + made.body).not.toMatch(/sk_live_|ghs_|eyJ/);
+
+    const failed = await act(evaluatedFolder('Bob', 'Greet {{text}} again'), pullRequest(), { baseline: 'latest' });
+    expect(failed, failed.printed).toMatchObject({ code: 1, outputs: { version: 'v2' } });
+    expect(gitHub.comments).toHaveLength(122);
+    expect(made.body).toContain('### ❌ evaluated@v2: failed');
+    expect(made.body).toContain('| against v1 | 0 of 2 runs are worse');
+    expect(made.body).toContain('| greets &#60;b&#62; | ✗ | ✗ |');
+    expect(gitHub.comments[0]).toMatchObject({ body: marker });
+  });
+
+  test('without a pull request the summary has the table', { timeout: 60_000 }, async () => {
+    const before = gitHub.requests.length;
+    const passed = await act(evaluatedFolder('Ann'), event({ head_commit: {} }));
+    expect(passed, passed.printed).toMatchObject({ code: 0 });
+    expect(passed.summary).toContain('evaluated@v3: passed');
+    expect(gitHub.requests).toHaveLength(before);
+  });
+
+  test('a comment that is refused is a warning, and the verdict stands', { timeout: 60_000 }, async () => {
+    gitHub.state.mayWrite = false;
+    const failed = await act(evaluatedFolder('Bob'), pullRequest());
+    gitHub.state.mayWrite = true;
+    expect(failed.code).toBe(1);
+    expect(failed.printed).toContain(
+      '::warning::The pull request got no comment, which needs the permission pull-requests: write',
+    );
+    expect(failed.summary).toContain('evaluated@v3: failed');
+  });
+
+  test('what it lacks is said, and texts are no code', { timeout: 60_000 }, async () => {
+    const without = await act(evaluatedFolder('Ann'), pullRequest(), { key: '' });
+    expect(without).toMatchObject({
+      code: 1,
+      printed: expect.stringContaining('::error::The input evals needs the input key'),
+    });
+    const folder = agentFolder('unsuited');
+    const none = await act(folder, pullRequest());
+    expect(none).toMatchObject({ code: 5, printed: expect.stringContaining('No suites in') });
+    const attack = await act(evaluatedFolder('Ann'), pullRequest(), { baseline: '$(touch attacked)' });
+    expect(attack.code).toBe(5);
+    expect(attack.printed).toContain('baseline');
+  });
 });

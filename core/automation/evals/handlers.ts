@@ -26,6 +26,8 @@ type CaseView = z.output<(typeof evalRoutes)[3]['response'][200]>['cases'][numbe
 
 export const evalHandlers = (deps: EvalDeps): Handlers<typeof evalRoutes> => {
   const storeOf = ({ workspace }: Caller) => new EvalStore(deps, workspace.id);
+  const view = ({ workspace }: Caller, evaluation: Evaluation) =>
+    viewOf(evaluation, deps.config.dashboardUrl, workspace.slug);
 
   async function find(caller: Caller, params: { readonly id: string; readonly eval_id: string }) {
     const agent = await findOwn(deps, caller, params.id);
@@ -49,18 +51,18 @@ export const evalHandlers = (deps: EvalDeps): Handlers<typeof evalRoutes> => {
       const wanted = { id: deps.ids.uuid(), agent, baseline, isAgainstObserved, files, repeat, budgetUsd, opensGate };
       const evaluation = await createEvaluation(deps, caller, wanted);
       if (evaluation.opensGate) await orderGate(deps, agent, evaluation.id);
-      return { status: 202, body: viewOf(evaluation) };
+      return { status: 202, body: view(caller, evaluation) };
     },
 
     async listEvals({ caller, params, query }) {
       const agent = await findOwn(deps, caller, params.id);
       const { name: agentName, firstVersion } = agent;
       const { evaluations, nextCursor } = await storeOf(caller).list({ agentName, firstVersion }, query);
-      return { status: 200, body: { evals: evaluations.map(viewOf), next_cursor: nextCursor } };
+      return { status: 200, body: { evals: evaluations.map((each) => view(caller, each)), next_cursor: nextCursor } };
     },
 
     async getEval({ caller, params }) {
-      return { status: 200, body: viewOf(await find(caller, params)) };
+      return { status: 200, body: view(caller, await find(caller, params)) };
     },
 
     async listEvalCases({ caller, params, query: { limit, cursor } }) {
@@ -82,7 +84,7 @@ export const evalHandlers = (deps: EvalDeps): Handlers<typeof evalRoutes> => {
       const ended = (await storeOf(caller).find(id))!;
       // Also after an earlier attempt whose process died in between.
       if (ended.status === 'aborted') await cancelRuns(deps, { id, workspaceId });
-      return { status: 200, body: viewOf(ended) };
+      return { status: 200, body: view(caller, ended) };
     },
 
     async getEvalResults({ caller, params }) {
@@ -127,7 +129,7 @@ const shareView = (share: NonNullable<Evaluation['summary']>['candidate']) => ({
   interval: share.interval && [...share.interval],
 });
 
-const viewOf = (evaluation: Evaluation): EvalView => {
+const viewOf = (evaluation: Evaluation, dashboardUrl: string | undefined, workspaceSlug: string): EvalView => {
   const { versions, summary, suites, cases, runs, done, passed, failed, errors } = evaluation;
   return {
     eval_id: evaluation.id,
@@ -151,6 +153,10 @@ const viewOf = (evaluation: Evaluation): EvalView => {
     observed_cases: summary?.observed ? shareView(summary.observed) : null,
     comparison: summary?.comparison ?? null,
     repeats_needed: summary?.repeatsNeeded ?? null,
+    dashboard_url:
+      dashboardUrl === undefined
+        ? null
+        : `${dashboardUrl}/${workspaceSlug}/agents/${evaluation.agentName}/evals/${evaluation.id}`,
     created_by: evaluation.createdBy,
     created_at: evaluation.createdAt,
     updated_at: evaluation.updatedAt,

@@ -97,6 +97,7 @@ const evaluation = z.object({
     .int()
     .nullable()
     .describe('Repeats that would decide what is inconclusive, if runs turn out as these did.'),
+  dashboard_url: z.string().nullable().describe('Its page of the dashboard. Null: the platform has none.'),
   created_by: z.string(),
   created_at: time,
   updated_at: time,
