@@ -7,6 +7,7 @@ import { pathProblem } from '#core/manifest/bundle/safe-path.ts';
 import type { ExecutionEngine } from '#core/manifest/definition.ts';
 import { traitsOf } from '#core/manifest/engines.ts';
 import { fileRulesOf } from '#core/manifest/file-rules.ts';
+import { SUITES_FOLDER } from '#core/manifest/folder/eval-files.ts';
 import { checkDefinition } from '#core/manifest/parsing/manifest.ts';
 import { manifestOf as writtenOf } from '#core/manifest/publish-body.ts';
 import { checkSkillFiles, type GivenSkillFile } from '#core/manifest/skill.ts';
@@ -76,7 +77,10 @@ export async function readSource(cli: Cli, text: string): Promise<AgentSource> {
   };
 }
 
-/** Returns the suites of a version with a gate by path. Those whose name is no path in the folder are left out. */
+/**
+ * Returns the suites of a version with a gate by path, and the files that they name beside them, where no bundle has them. Those whose name is
+ * no path in the folder are left out.
+ */
 async function suitesOf(cli: Cli, version: Version, isOwn: boolean): Promise<ReadonlyMap<string, SourceFile>> {
   if ((version.evals as { readonly gate?: boolean } | null)?.gate !== true) return new Map();
   const client = await cli.client();
@@ -85,7 +89,8 @@ async function suitesOf(cli: Cli, version: Version, isOwn: boolean): Promise<Rea
     ? await client.downloadOwnEvalFiles({ params: { id } })
     : await client.downloadEvalFiles({ params: { org, agent, version: version.version } });
   const found = Object.entries(answer as Record<string, string>).filter(([path]) => pathProblem(path) === undefined);
-  return new Map(found.map(([path, text]) => [path, textFile(text)]));
+  const pathOf = (name: string) => (name.startsWith(`${SUITES_FOLDER}/`) ? name : `${SUITES_FOLDER}/${name}`);
+  return new Map(found.map(([name, text]) => [pathOf(name), textFile(text)]));
 }
 
 async function foreignVersion(cli: Cli, params: AgentReference): Promise<Version> {

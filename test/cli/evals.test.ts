@@ -39,6 +39,73 @@ afterAll(async () => {
   await target?.close();
 });
 
+describe('platform publish, of an agent with a gate', () => {
+  const gated = (text: string) => {
+    const agent = tempFolder();
+    const prompt = `${said(text)} {{text}}`;
+    const body = { ...manifest, name: 'gated', prompt, evals: { gate: true, baseline: 'latest' } };
+    writeFileSync(join(agent, 'agent.json'), JSON.stringify(body));
+    mkdirSync(join(agent, 'evals'));
+    const assert = [{ type: 'contains', value: 'file://wanted.txt' }];
+    writeFileSync(join(agent, 'evals/a.yaml'), JSON.stringify({ tests: [{ vars: { text: 'x' }, assert }] }));
+    writeFileSync(join(agent, 'evals/wanted.txt'), 'good');
+    return agent;
+  };
+
+  test('sends the suites, waits if it is asked to, and ends with the verdict', async () => {
+    const good = gated('good');
+    const passed = await platform(['publish', '--wait'], good);
+    expect(passed, passed.stderr).toMatchObject({
+      status: 0,
+      json: { agent: { version: 'v1', gate: { status: 'passed' } } },
+    });
+    expect(passed.json.url).toMatch(/\/gated\/latest\/run$/);
+    expect((await platform(['publish'], good)).json).toMatchObject({ unchanged: true });
+
+    const bad = gated('bad');
+    const waiting = await platform(['publish'], bad);
+    expect(waiting).toMatchObject({ status: 0, json: { agent: { version: 'v2', gate: { status: 'pending' } } } });
+    expect(waiting.json.url).toMatch(/\/gated\/v2\/run$/);
+    expect(waiting.stderr).toContain('latest waits until v2 has passed its evaluation');
+    const held = await platform(['publish', '--wait'], bad);
+    expect(held).toMatchObject({ status: 1, json: { unchanged: true } });
+    expect(held.stderr).toMatch(/latest stays as it is: The evaluation is (failed|regressed)/);
+    expect(
+      (await platform(['versions', 'gated'])).json.map(({ gate }: { gate: { status: string } }) => gate.status),
+    ).toEqual(['failed', 'passed']);
+    const again = await platform(['eval', 'gated@v2', '--published']);
+    expect(again).toMatchObject({ json: { opens_gate: true, suites: [{ name: 'evals/a.yaml' }] } });
+    expect(again.status).toBe(1);
+
+    const copy = tempFolder();
+    expect(await platform(['pull', 'gated@v1', 'copy'], copy)).toMatchObject({ status: 0 });
+    expect(readFileSync(join(copy, 'copy/evals/wanted.txt'), 'utf8')).toBe('good');
+    expect((await platform(['publish', 'copy', '--dry-run'], copy)).json).toMatchObject({ dry_run: true });
+  });
+
+  test('names what is missing', async () => {
+    const agent = gated('good');
+    rmSync(join(agent, 'evals/wanted.txt'));
+    const lacking = await platform(['publish'], agent);
+    expect(lacking).toMatchObject({ status: 5, stderr: expect.stringContaining('names file://wanted.txt') });
+    rmSync(join(agent, 'evals'), { recursive: true });
+    const without = await platform(['publish'], agent);
+    expect(without.status).not.toBe(0);
+    expect(without.stderr).toContain('the version has no suites that it could pass');
+  });
+
+  test('publishes a preview beside it', async () => {
+    const made = await platform(['publish', '--preview', 'pr-7'], gated('other'));
+    expect(made, made.stderr).toMatchObject({ status: 0, json: { agent: { gate: null, preview: { name: 'pr-7' } } } });
+    expect(made.json.url).toMatch(/\/gated\/pr-7\/run$/);
+    const called = await platform(['run', 'gated@pr-7', '--data', '{"text": "x"}']);
+    expect(called, called.stderr).toMatchObject({ status: 0 });
+    expect(called.stdout).toContain('other');
+    const shown = await platform(['publish', '--preview', 'pr-7', '--dev'], gated('other'));
+    expect(shown).toMatchObject({ status: 5 });
+  });
+});
+
 describe('platform eval', () => {
   test('runs the suites of a folder, and its status tells the verdict', async () => {
     suite('good.yaml', {

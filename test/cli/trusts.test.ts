@@ -251,6 +251,14 @@ test('the action publishes, and says what', { timeout: 60_000 }, async () => {
   expect(done.printed + done.summary).not.toMatch(/sk_live_|eyJ/);
   expect((await runAction(inputs, runner.env)).outputs).toMatchObject({ version: 'v1', unchanged: 'true' });
 
+  const pullRequest = { ...runner.env, GITHUB_EVENT_NAME: 'pull_request', GITHUB_REF_NAME: '12/merge' };
+  expect((await runAction(inputs, pullRequest)).outputs).toMatchObject({
+    ...{ version: 'v2', unchanged: 'false', url: `${target.url}/main/acted/pr-12/run` },
+  });
+  expect((await runAction({ ...inputs, preview: '' }, pullRequest)).outputs).toMatchObject({ version: 'v1' });
+  const named = { ...inputs, preview: 'try $(touch attacked)' };
+  expect((await runAction(named, runner.env)).printed).toContain('query.preview');
+
   const attack = { ...inputs, folder: '$(touch attacked); "`touch attacked`' };
   const refused = await runAction(attack, runner.env);
   expect(refused.code).not.toBe(0);

@@ -267,8 +267,9 @@ export function gatesSuite(target: () => Target, has: Languages): void {
     });
 
     test('moves its name to the next publish, and the version before is gone', async () => {
-      const first = await preview('moved', 'one');
-      const body = answering('moved', 'one');
+      const suites = { eval_files: suite('one') };
+      const first = await preview('moved', 'one', 'pr-12', suites);
+      const body = answering('moved', 'one', suites);
       expect(expectOk(await send('POST', '/agents?preview=pr-12&unless_unchanged=true', body))).toMatchObject({
         ...{ unchanged: true, agent: { id: first.id } },
       });
