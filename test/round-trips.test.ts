@@ -15,6 +15,17 @@ test('a call of a prompt agent needs few operations on tables, most of them befo
   expect(readUnits).toBeLessThanOrEqual(2);
 });
 
+test.each([0, 1])('scores in production add nothing to a call, with a sample of %s', async (sample) => {
+  const llm = await startScriptedLlm();
+  onTestFinished(() => llm.close());
+  const deps = () => memoryDeps({ anthropicUrl: `${llm.url}/anthropic/v1` });
+  const evals = { online: { sample, assert: [{ type: 'contains', value: 'Ada' }] } };
+  const plain = await countPromptCall(deps());
+  const scored = await countPromptCall(deps(), { evals });
+  expect(scored.operations.toSorted()).toEqual(plain.operations.toSorted());
+  expect([scored.stagesBeforeLlm, scored.writeUnits]).toEqual([plain.stagesBeforeLlm, plain.writeUnits]);
+});
+
 test('a message of a session needs three more: a query, and its turn with the record and its end', async () => {
   const llm = await startScriptedLlm();
   onTestFinished(() => llm.close());

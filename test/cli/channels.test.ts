@@ -28,6 +28,9 @@ test('a channel is made, gets a canary, is promoted and rolled back', async () =
   expect(made, made.stderr).toMatchObject({ status: 0, json: { name: 'prod', version: 'v1', revision: 1 } });
   const canary = await platform('promote main/hello@prod v2 --canary 10', words);
   expect(canary.stdout, canary.stderr).toBe('main/hello@prod names v1, 10 % on v2.\n');
+  expect((await platform('promote hello@prod --canary 20 --min-score 0.7')).json).toMatchObject({
+    canary: { percent: 20, min_score: 0.7 },
+  });
   expect((await platform('promote hello@prod --canary 25')).json).toMatchObject({
     canary: { version: 'v2', percent: 25 },
   });
@@ -51,6 +54,8 @@ test('a channel is made, gets a canary, is promoted and rolled back', async () =
 });
 
 test.each([
+  ['promote hello@prod --min-score 0.7', 5, 'Give --min-score with --canary'],
+  ['promote hello@prod --canary 10 --min-score 7', 5, 'Invalid --min-score "7"'],
   ['promote hello', 5, 'Invalid channel "hello": expected agent@channel'],
   ['promote hello@v1', 5, 'Invalid channel "hello@v1"'],
   ['rollback hello@latest', 5, 'Invalid channel "hello@latest"'],

@@ -23,7 +23,11 @@ export interface RoundTrips {
  * Creates a workspace with a prompt agent. Returns a function that calls the agent by its exact version on `target`,
  * and waits until the work after the answer is done.
  */
-export async function newPromptCaller(deps: AllDeps, target = deps, externalId?: string): Promise<() => Promise<void>> {
+export async function newPromptCaller(
+  deps: AllDeps,
+  target = deps,
+  { externalId, evals }: { readonly externalId?: string | undefined; readonly evals?: object | undefined } = {},
+): Promise<() => Promise<void>> {
   const { key, slug, workspaceId } = await addUser(deps, 'counted');
   const senderOn = (bare: AllDeps) => {
     const background: Promise<void>[] = [];
@@ -57,6 +61,7 @@ export async function newPromptCaller(deps: AllDeps, target = deps, externalId?:
     prompt: 'Greet {{name}}.',
     supported_providers: ['anthropic'],
     input_schema: { type: 'object', properties: { name: { type: 'string' } }, required: ['name'] },
+    ...(evals && { evals }),
   });
   const send = senderOn(target);
   const headers: Record<string, string> = {};
@@ -70,7 +75,7 @@ export async function newPromptCaller(deps: AllDeps, target = deps, externalId?:
 /** Calls a prompt agent on a fresh platform with a scripted Anthropic, and counts operations. */
 export async function countPromptCall(
   deps: AllDeps,
-  { inSession = false }: { readonly inSession?: boolean } = {},
+  { inSession = false, evals }: { readonly inSession?: boolean; readonly evals?: object } = {},
 ): Promise<RoundTrips> {
   const counter = new OperationCounter();
   const units = new UnitCounter();
@@ -88,7 +93,7 @@ export async function countPromptCall(
     runs: counter.count(units.count(deps.runs, 'runs'), 'runs'),
     counters: counter.count(units.count(deps.counters, 'counters'), 'counters'),
   };
-  const call = await newPromptCaller(deps, counted, inSession ? 'a-conversation' : undefined);
+  const call = await newPromptCaller(deps, counted, { externalId: inSession ? 'a-conversation' : undefined, evals });
   // The first call of a process looks the slug up and caches it.
   await call();
   const before = { items: counter.items, stages: counter.stages, operations: counter.operations.length };

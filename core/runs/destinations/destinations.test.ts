@@ -11,6 +11,7 @@ import { sweepLostRuns } from '../sweep.ts';
 import { announceEnd, announceEnds } from './announce.ts';
 import type { Destination } from './destination.ts';
 import { MAX_OUTPUT_BYTES } from './message.ts';
+import { noteOperation } from './notes.ts';
 import { DestinationStore } from './store.ts';
 
 const WORKSPACE = '11111111-1111-4111-8111-111111111111';
@@ -277,4 +278,31 @@ test('a workspace says which of its runs are announced', async () => {
   expect(await noted()).toBe('top_level');
   await store.change(() => [{ ...destinations[0]!, enabled: false }]);
   expect(await noted()).toBeUndefined();
+});
+
+test('a drop of scores is posted to those who want it, whichever run showed it', async () => {
+  const drop = { version: 2, mean: 0.4, runs: 20, before: { version: 1, mean: 0.9, runs: 60 } };
+  const { deps, start, end, sweep, log } = await setUp(
+    { events: ['score.dropped'], triggerSources: ['schedule'] },
+    { events: ['run.completed'] },
+    { agents: ['acme/other'] },
+    { statuses: ['failed'] },
+  );
+  const run = await start({ isAnnounced: undefined as never, agentVersion: 'v2', parentRunId: crypto.randomUUID() });
+  const place = await end(run);
+  const note = noteOperation({ ...place, about: 'score_dropped' }, { at: deps.clock.now(), ttl: 4_000_000_000, drop });
+  await deps.runs.transact([note]);
+  for (let n = 0; n < 2; n++) await sweep(MINUTE_MS);
+  expect(receiver.at('/ok0').map(({ body }) => body)).toEqual([
+    {
+      type: 'score.dropped',
+      timestamp: expect.any(String),
+      data: {
+        ...{ run_id: run.id, workspace_id: WORKSPACE, agent: 'acme/probe', agent_version: 'v2', tenant_id: null },
+        ...{ mean: 0.4, runs: 20, before: { agent_version: 'v1', mean: 0.9, runs: 60 } },
+      },
+    },
+  ]);
+  for (const n of [1, 2, 3]) expect(receiver.at(`/ok${n}`)).toEqual([]);
+  expect(await log()).toMatchObject([{ event: 'score.dropped', status: 'delivered' }]);
 });

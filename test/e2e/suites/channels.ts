@@ -82,7 +82,7 @@ export function channelsSuite(target: () => Target): void {
         { revision: 1, action: 'created', from: null, to: { version: 'v1', canary: null }, why: 'first release' },
       ]);
       expect(history.every(({ by }: { by: string }) => by === user.userId)).toBe(true);
-      expect(calls.canary).toEqual({ calls: 0, failed: 0, error_rate: null });
+      expect(calls.canary).toEqual({ calls: 0, failed: 0, error_rate: null, scored: 0, mean_score: null });
       expect(expectOk(await send('GET', channels(id!))).channels).toMatchObject([{ name: 'prod', version: 'v1' }]);
       expect(expectOk(await send('DELETE', channels(id!, 'prod')))).toEqual({ deleted: true, name: 'prod' });
       expectError(await send('GET', channels(id!, 'prod')), 404, 'NOT_FOUND', 'no channel "prod"');
