@@ -397,12 +397,19 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
   'schedule-fired': { ...RUN_SCHEDULES, memoryMb: 768, timerQueue: { batchSize: 2, maxConcurrency: 400 } },
   'schedule-sweeper': {
     ...RUN_SCHEDULES,
+    // What judges got is erased with the run that they judged.
+    blobs: { ...KEEP_RUNS, remove: [...KEEP_RUNS.remove, 'runs'] },
     tables: {
       ...RUN_SCHEDULES.tables,
       main: { ...RUN_SCHEDULES.tables.main, query: ['table', 'gsi1', 'gsi2'] },
-      // Bulk actions, and the runs that their filters select.
-      runs: { items: [...RUN_SCHEDULES.tables.runs.items, 'BatchGetItem'], query: ['table', 'gsi1', 'gsi2'] },
+      // Bulk actions, and the runs that their filters select. Scores check that their runs were not erased.
+      runs: {
+        items: [...RUN_SCHEDULES.tables.runs.items, 'BatchGetItem', 'ConditionCheckItem'],
+        query: ['table', 'gsi1', 'gsi2'],
+      },
     },
+    // Services are updated to a version once it has passed its gate.
+    calls: [...RUN_SCHEDULES.calls, 'service-keeper'],
   },
   schedules: {
     memoryMb: MEMORY_MB,

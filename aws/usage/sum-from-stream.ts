@@ -5,6 +5,7 @@ import { sumEndedRuns } from '#core/billing/usage/sum-ended-runs.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import type { FeedRecord, FeedRule } from '#core/ports/feed.ts';
 import { runIdOf, workspaceIdOf } from '#core/runs/items.ts';
+import { noteForScores } from '#core/runs/online/notes.ts';
 import { noteForExport } from '#core/runs/telemetry/backlog.ts';
 import { endsRun } from '#core/runs/usage/ended-run.ts';
 import type { AwsConfig } from '../config.ts';
@@ -25,7 +26,7 @@ type StreamDeps = Pick<Deps, 'runs' | 'counters' | 'clock' | 'log' | 'operatorTe
   readonly config: Pick<AwsConfig, 'sumsDeadQueue'>;
 };
 
-/** Adds the ended runs of a batch to the usage, and notes those whose spans are sent. Runs that cannot be counted go to the dead-letter queue. */
+/** Adds the ended runs of a batch to the usage, and notes those whose spans are sent, and those that are scored. Runs that cannot be counted go to the dead-letter queue. */
 export async function sumFromStream(
   deps: StreamDeps,
   { Records, shardId: shard }: StreamEvent,
@@ -36,6 +37,7 @@ export async function sumFromStream(
   if (shard === undefined) throw new Error('the batch names no shard: its trigger needs a tumbling window');
   // First, because a batch that fails comes again.
   await noteForExport(deps, shard, records);
+  await noteForScores(deps, records);
   await sumEndedRuns(
     deps,
     {

@@ -2,6 +2,7 @@ import { statSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { EXIT, UsageError } from '#client/usage-error.ts';
+import { mayBeCurrent } from '#core/agents/gates/gate.ts';
 import type { Client } from '#core/api/client.ts';
 import {
   type Case,
@@ -29,21 +30,23 @@ const evaluate: Configure = (command, cli) => {
   command
     .argument('[agent]', "The agent's folder, or the name of a published agent, such as main/hello@v3", '.')
     .option('--suite <files...>', "Suites to run (default: evals/*.yaml of the agent's folder)")
+    .option('--published', 'Run the suites that were published with the version; it opens its gate if it passes')
     .option(
       '--baseline <version>',
-      'Version to compare with on the same cases, such as v3; "latest", the newest other one; "observed", the recorded runs',
+      'Version to compare with on the same cases, such as v3; "latest", the newest other one; "observed", the recorded runs (default: that of the manifest)',
     )
     .option('--repeat <number>', 'Runs of each case, in place of those of the suites')
     .option('--budget <dollars>', 'No further run begins when this is spent')
     .option('--junit <file>', 'Also write the results as JUnit XML')
     .option('--markdown <file>', 'Also write a table of the results in Markdown, for a pull request')
     .addHelpText('after', '\nExample:\n  $ platform eval ./hello --baseline v1')
-    .action(async (given, { suite, baseline: wanted, repeat, budget, junit: xml, markdown: page }) => {
+    .action(async (given, { suite, published, baseline: wanted, repeat, budget, junit: xml, markdown: page }) => {
+      if (published && suite !== undefined) throw new UsageError('--published and --suite exclude each other.');
       const path = resolve(cli.host.cwd, given);
       const isFolder = statSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
       const folder = isFolder ? path : cli.host.cwd;
       const name = isFolder ? (await readFolder(cli, given)).body.name : given;
-      const suites = readSuiteFiles(folder, suite, cli.host.cwd);
+      const suites = published ? undefined : readSuiteFiles(folder, suite, cli.host.cwd);
       const [version] = await ownVersions(cli, name);
       const client = await cli.client();
       const baseline = wanted === 'latest' ? await newestOther(cli, version!) : wanted;
@@ -66,12 +69,16 @@ const evaluate: Configure = (command, cli) => {
     });
 };
 
-/** Returns the newest version of an agent beside this one; `undefined` with a note if it has no other. */
+/** Returns the newest version beside this one that `latest` may name; `undefined` with a note if there is none. */
 async function newestOther(
   cli: Cli,
   { org_slug, name, id }: { readonly org_slug: string; readonly name: string; readonly id: string },
 ): Promise<string | undefined> {
-  const other = (await ownVersions(cli, `${org_slug}/${name}`)).find((each) => each.id !== id);
+  const versions = await ownVersions(cli, `${org_slug}/${name}`);
+  const other = versions.find(
+    ({ gate, preview, ...each }) =>
+      each.id !== id && mayBeCurrent({ ...each, gate: gate ?? undefined, preview: preview ?? undefined }),
+  );
   if (other === undefined) cli.output.note('The agent has no other version: there is nothing to compare with.');
   return other?.version;
 }

@@ -8,12 +8,14 @@ const promote: Configure = (command, cli) => {
     .argument('<agent@channel>', 'Channel, such as hello@prod; a new one is made')
     .argument('[version]', 'Version that it is to name, such as v3 (default: its canary, or else the latest)')
     .option('--canary <percent>', 'Give the version only this part of the calls, from 0 to 100')
+    .option('--min-score <mean>', 'With --canary: mean online score, from 0 to 1, below which it is taken back')
     .option('--why <text>', 'Reason, for the history')
     .addHelpText(
       'after',
-      '\nExamples:\n  $ platform promote hello@prod v4 --canary 10\n  $ platform promote hello@prod\n  $ platform promote hello@prod v3 --why "the release of May"',
+      '\nExamples:\n  $ platform promote hello@prod v4 --canary 10\n  $ platform promote hello@prod v4 --canary 10 --min-score 0.7\n  $ platform promote hello@prod\n  $ platform promote hello@prod v3 --why "the release of May"',
     )
-    .action(async (text, version, { canary, why }) => {
+    .action(async (text, version, { canary, minScore, why }) => {
+      if (minScore !== undefined && canary === undefined) throw new UsageError('Give --min-score with --canary.');
       const { params, address } = await namedChannel(cli, text);
       const client = await cli.client();
       const before = await client.getChannel({ params }).catch((error: unknown) => {
@@ -28,9 +30,10 @@ const promote: Configure = (command, cli) => {
               `There is no channel ${address} yet: promote a version to it first, without --canary.`,
             );
           }
-          const { key, max_error_rate, min_calls } = before.canary ?? {};
+          const { key, max_error_rate, min_calls, min_score } = before.canary ?? {};
           const beside = {
             ...{ key, max_error_rate, min_calls },
+            min_score: minScore === undefined ? min_score : scoreOf(minScore),
             version: version ?? before.canary?.version ?? 'latest',
             percent: percentOf(canary),
           };
@@ -48,6 +51,13 @@ function percentOf(text: string): number {
   const percent = Number(text.replace(/%$/, ''));
   if (text.trim() !== '' && percent >= 0 && percent <= 100) return percent;
   throw new UsageError(`Invalid --canary "${text}": must be a number from 0 to 100.`);
+}
+
+/** Throws UsageError. */
+function scoreOf(text: string): number {
+  const score = Number(text);
+  if (text.trim() !== '' && score >= 0 && score <= 1) return score;
+  throw new UsageError(`Invalid --min-score "${text}": must be a number from 0 to 1.`);
 }
 
 export default promote;

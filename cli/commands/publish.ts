@@ -3,9 +3,10 @@ import { resolve } from 'node:path';
 import { Option } from '@commander-js/extra-typings';
 import type { AgentFolder } from '#client/agent-folder.ts';
 import { sendableBody } from '#client/upload-bundle.ts';
-import { UsageError } from '#client/usage-error.ts';
+import { EXIT, UsageError } from '#client/usage-error.ts';
 import { hasCode } from '#core/base/errors.ts';
 import { sizeText } from '#core/base/size-text.ts';
+import { bodyOfFolder } from '#core/manifest/publish-body.ts';
 import { programProblems } from '../publishing/program-problems.ts';
 import { type Published, publishFolder } from '../publishing/publish-folder.ts';
 import { readFolder } from '../publishing/read-folder.ts';
@@ -21,6 +22,14 @@ const publish: Configure = (command, cli) => {
     .option('--dry-run', 'Validate without publishing')
     .option('--public', 'Make the agent public')
     .option('--dev', 'Publish to your personal version "dev" instead of a new version')
+    .addOption(
+      new Option(
+        '--preview <name>',
+        'Publish a preview such as pr-12: never latest, called as AGENT@<name>, gone after 7 days',
+      ).conflicts('dev'),
+    )
+    .option('--wait', 'Wait for the evaluation if the version has to pass one (default: in a terminal)')
+    .option('--no-wait', 'Do not wait for it')
     .addOption(
       new Option(
         '--trust <workspace>',
@@ -39,6 +48,7 @@ Without a terminal, prints the name, version, URL and warnings as JSON; with --j
 Examples:
   $ platform publish ./hello
   $ platform publish ./hello --dry-run
+  $ platform publish ./hello --preview pr-12
   $ platform publish ./hello --trust acme`,
     )
     .action(async (folder, { trust, audience, ...options }) => {
@@ -52,6 +62,8 @@ interface PublishOptions {
   readonly dryRun?: true | undefined;
   readonly public?: true | undefined;
   readonly dev?: true | undefined;
+  readonly preview?: string | undefined;
+  readonly wait?: boolean | undefined;
 }
 
 async function publishAs(cli: Cli, folder: string, options: PublishOptions): Promise<void> {
@@ -64,8 +76,35 @@ async function publishAs(cli: Cli, folder: string, options: PublishOptions): Pro
   const onInstall = (text: string) =>
     cli.output.note(cli.output.style('dim', printable(text).trimEnd() || 'installing dependencies'));
   const onUpload = cli.output.progress('uploading', read.bundle?.byteLength ?? 0);
-  const published = await publishFolder(client, { ...read, body }, { dev: options.dev, onInstall, onUpload });
-  await report(cli, published, lacking);
+  const { dev, preview } = options;
+  const published = await publishFolder(client, { ...read, body }, { dev, preview, onInstall, onUpload });
+  const isWaiting = published.failure === null && published.agent.gate?.status === 'pending';
+  const agent =
+    isWaiting && (options.wait ?? cli.isInteractive) ? await gateDecided(cli, published.agent) : published.agent;
+  await report(cli, { ...published, agent }, lacking);
+}
+
+const GATE_POLL_MS = 1000;
+
+/** Waits until the gate of a version is decided. Ctrl-C ends the waiting, not the evaluation. */
+async function gateDecided(cli: Cli, published: Published['agent']): Promise<Published['agent']> {
+  const client = await cli.client();
+  const name = `${published.name}@${published.version}`;
+  cli.output.note(`${name} becomes latest once it has passed its evaluation; waiting (Ctrl-C leaves it running)`);
+  let agent = published;
+  while (agent.gate?.status === 'pending') {
+    await new Promise((resolve) => setTimeout(resolve, GATE_POLL_MS));
+    agent = await client.getAgent({ params: { id: agent.id } });
+  }
+  return agent;
+}
+
+/** Returns what the gate of a version means for calls, as sentences; `undefined` if it is open or there is none. */
+function gateText({ name, version, gate }: Published['agent'], eval_command: string): string | undefined {
+  const called = `Call it as ${name}@${version} meanwhile.`;
+  if (gate?.status === 'pending') return `latest waits until ${version} has passed its evaluation. ${called}`;
+  if (gate?.status !== 'failed') return undefined;
+  return `latest stays as it is: ${gate.reason} Evaluate it again with \`${eval_command}\`, or let an owner run \`platform api overrideGate\`.`;
 }
 
 interface MissingConfig {
@@ -120,7 +159,7 @@ function warningsOf({ problems, missing_secrets = [], undeclared_variables }: Mi
 async function dryRun(cli: Cli, folder: string, read: AgentFolder & { body: { name: string } }, lack: MissingConfig) {
   const { body, bundle, files } = read;
   const client = await cli.client();
-  const checked = await client.validateAgent({ body: await sendableBody(client, body) });
+  const checked = await client.validateAgent({ body: await sendableBody(client, bodyOfFolder(read)) });
   for (const warning of checked.warnings) cli.output.warn(await withCommands(warning));
   if (!checked.valid) {
     throw new UsageError(`${folder} cannot be published:\n${checked.errors.map((text) => `  - ${text}`).join('\n')}`);
@@ -153,7 +192,9 @@ async function report(cli: Cli, published: Published, lack: MissingConfig): Prom
       exitCode: 1,
     });
   }
-  const version = agent.version === 'dev' ? 'dev' : 'latest';
+  const held = gateText(agent, `platform eval ${agent.name}@${agent.version} --published`);
+  const version =
+    agent.version === 'dev' ? 'dev' : (agent.preview?.name ?? (held === undefined ? 'latest' : agent.version));
   const url = `${(await cli.connection()).url}/${agent.org_slug}/${agent.name}/${version}/${agent.default_endpoint}`;
   const moved = unchanged ? 0 : await ifAllowed(() => movedSchedules(cli, agent));
   const whole = {
@@ -167,6 +208,8 @@ async function report(cli: Cli, published: Published, lack: MissingConfig): Prom
     cli.options.json ? whole : shortOf(whole),
     () => `${unchanged ? 'No changes:' : 'Published'} ${name}\n${url}`,
   );
+  if (agent.preview) cli.output.note(`The preview ${agent.preview.name} ends at ${agent.preview.ends_at}.`);
+  if (held !== undefined && agent.gate?.status === 'pending') cli.output.note(held);
   if (service_key !== undefined && !cli.output.isJson) {
     cli.output.note(`Service key of the agent (shown only once): ${service_key}`);
   }
@@ -178,14 +221,18 @@ async function report(cli: Cli, published: Published, lack: MissingConfig): Prom
     );
   }
   if (agent.type !== 'skill') {
-    cli.output.note(`Run it with \`platform run ${agent.name}${agent.version === 'dev' ? '@dev' : ''}\`.`);
+    cli.output.note(`Run it with \`platform run ${agent.name}${version === 'latest' ? '' : `@${version}`}\`.`);
+  }
+  if (held !== undefined && agent.gate?.status === 'failed') {
+    const exitCode = agent.gate.verdict === 'inconclusive' ? EXIT.inconclusive : EXIT.failed;
+    throw new UsageError(held, { exitCode });
   }
 }
 
 /** Returns what logs of scripts need; `--json` prints all members. */
 function shortOf<T extends Published & { readonly problems: unknown }>({ agent, problems: _, ...rest }: T) {
-  const { id, org_slug, name, version, is_public, runnable } = agent;
-  return { agent: { id, org_slug, name, version, is_public, runnable }, ...rest };
+  const { id, org_slug, name, version, is_public, runnable, gate, preview } = agent;
+  return { agent: { id, org_slug, name, version, is_public, runnable, gate, preview }, ...rest };
 }
 
 /** Returns the number of schedules that run this version. */

@@ -1,7 +1,8 @@
 import { existsSync, globSync, readFileSync } from 'node:fs';
 import { dirname, join, relative, resolve } from 'node:path';
 import { UsageError } from '#client/usage-error.ts';
-import { filesNamedIn, MAX_SUITE_BYTES, type SuiteFiles } from '#core/manifest/evals/suite.ts';
+import { filesNamedIn, type SuiteFiles } from '#core/manifest/evals/suite.ts';
+import { SUITES_FOLDER, suitesTooLarge } from '#core/manifest/folder/eval-files.ts';
 
 /**
  * Reads suites and the files that their asserts name, which are beside the suite or in the folder. Throws UsageError if there is no suite, or a
@@ -10,7 +11,7 @@ import { filesNamedIn, MAX_SUITE_BYTES, type SuiteFiles } from '#core/manifest/e
 export function readSuiteFiles(folder: string, given: readonly string[] | undefined, cwd: string): SuiteFiles {
   const paths = given?.map((path) => resolve(cwd, path)) ?? suitesIn(folder);
   if (paths.length === 0) {
-    throw new UsageError(`No suites in ${join(folder, 'evals')}. Add one, such as evals/first.yaml.`, {
+    throw new UsageError(`No suites in ${join(folder, SUITES_FOLDER)}. Add one, such as evals/first.yaml.`, {
       hint: 'tests:\n  - vars: { text: Hello }\n    assert: [{ type: icontains, value: hello }]',
     });
   }
@@ -27,15 +28,13 @@ export function readSuiteFiles(folder: string, given: readonly string[] | undefi
       files[wanted] = read(found);
     }
   }
-  const bytes = Object.values(files).reduce((sum, text) => sum + Buffer.byteLength(text), 0);
-  if (bytes <= MAX_SUITE_BYTES) return files;
-  throw new UsageError(`The suites have ${bytes} bytes, and at most ${MAX_SUITE_BYTES} are allowed.`, {
-    hint: 'Name some of them with --suite.',
-  });
+  const problem = suitesTooLarge(files);
+  if (problem === undefined) return files;
+  throw new UsageError(problem, { hint: 'Name some of them with --suite.' });
 }
 
 const suitesIn = (folder: string): string[] =>
-  globSync('evals/*.{yaml,yml,json}', { cwd: folder })
+  globSync(`${SUITES_FOLDER}/*.{yaml,yml,json}`, { cwd: folder })
     .sort()
     .map((path) => join(folder, path));
 

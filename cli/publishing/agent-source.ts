@@ -3,6 +3,7 @@ import { stringify } from 'yaml';
 import { EXIT, UsageError } from '#client/usage-error.ts';
 import { expandBundle } from '#core/manifest/bundle/bundle.ts';
 import { detectEntrypoint } from '#core/manifest/bundle/entrypoint.ts';
+import { pathProblem } from '#core/manifest/bundle/safe-path.ts';
 import type { ExecutionEngine } from '#core/manifest/definition.ts';
 import { traitsOf } from '#core/manifest/engines.ts';
 import { fileRulesOf } from '#core/manifest/file-rules.ts';
@@ -67,7 +68,24 @@ export async function readSource(cli: Cli, text: string): Promise<AgentSource> {
       },
     });
   }
-  return { agent, type, ...withTexts(version, code), manifest: manifestOf(version, code) };
+  const { files, packed, warnings } = withTexts(version, code);
+  const suites = await suitesOf(cli, version, isOwn);
+  return {
+    ...{ agent, type, packed, warnings, manifest: manifestOf(version, code) },
+    files: new Map([...files, ...suites]),
+  };
+}
+
+/** Returns the suites of a version with a gate by path. Those whose name is no path in the folder are left out. */
+async function suitesOf(cli: Cli, version: Version, isOwn: boolean): Promise<ReadonlyMap<string, SourceFile>> {
+  if ((version.evals as { readonly gate?: boolean } | null)?.gate !== true) return new Map();
+  const client = await cli.client();
+  const { id, org_slug: org, name: agent } = version;
+  const answer: unknown = isOwn
+    ? await client.downloadOwnEvalFiles({ params: { id } })
+    : await client.downloadEvalFiles({ params: { org, agent, version: version.version } });
+  const found = Object.entries(answer as Record<string, string>).filter(([path]) => pathProblem(path) === undefined);
+  return new Map(found.map(([path, text]) => [path, textFile(text)]));
 }
 
 async function foreignVersion(cli: Cli, params: AgentReference): Promise<Version> {

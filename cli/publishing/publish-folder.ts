@@ -3,10 +3,13 @@ import type { AgentFolder } from '#client/agent-folder.ts';
 import { type OnUpload, sendableBody, uploadBundle } from '#client/upload-bundle.ts';
 import type { Client } from '#core/api/client.ts';
 import { hasCode } from '#core/base/errors.ts';
+import { bodyOfFolder } from '#core/manifest/publish-body.ts';
 
 export interface PublishSettings {
   /** Publishes to the user's own `dev` instead of a new version number. */
   readonly dev?: boolean;
+  /** Publishes a preview of this name instead of a version that stays. */
+  readonly preview?: string | undefined;
   /** Publishes even if nothing has changed. @default false */
   readonly always?: boolean;
   /**
@@ -38,17 +41,19 @@ const MAX_READY_POLLS = 30;
  */
 export async function publishFolder(
   client: Client,
-  { body, bundle }: AgentFolder,
-  { dev = false, always = false, onInstall = () => {}, onUpload }: PublishSettings,
+  folder: AgentFolder,
+  { dev = false, preview, always = false, onInstall = () => {}, onUpload }: PublishSettings,
 ): Promise<Published> {
+  const { bundle } = folder;
   const sha256 = bundle && createHash('sha256').update(bundle).digest('hex');
   const made = await client.createAgent({
     query: {
       unless_unchanged: always ? 'false' : 'true',
       ...(dev && { dev: 'true' }),
+      ...(preview !== undefined && { preview }),
       ...(sha256 && { bundle_sha256: sha256 }),
     },
-    body: await sendableBody(client, body),
+    body: await sendableBody(client, bodyOfFolder(folder)),
   });
   const isRunnable = made.unchanged ? made.agent.runnable : bundle === undefined;
   if (isRunnable || bundle === undefined) return { ...made, installed: false, failure: null };

@@ -28,8 +28,17 @@ export async function readReference(cli: Cli, text: string): Promise<AgentRefere
   return { org: org ?? (await cli.org()).slug, agent, version };
 }
 
-/** Returns the versions of an agent in the current workspace, newest first. Throws UsageError if there are none. */
-export async function ownVersions(cli: Cli, text: string) {
+/**
+ * Returns the versions of an agent in the current workspace, newest first: without previews, unless the text names one. Throws UsageError if
+ * there are none.
+ *
+ * @param withPreviews Whether to return previews, too. @default false
+ */
+export async function ownVersions(
+  cli: Cli,
+  text: string,
+  { withPreviews = false }: { readonly withPreviews?: boolean } = {},
+) {
   const { org, agent, version: named } = await readReference(cli, text);
   const client = await cli.client();
   const all = await client.listAgents({ query: { name: agent } });
@@ -37,8 +46,13 @@ export async function ownVersions(cli: Cli, text: string) {
   const versions = all
     .filter(({ name, org_slug }) => name === agent && org_slug === org)
     .sort((a, b) => numberOf(b) - numberOf(a));
-  const version = isChannelName(named) && versions[0] ? await versionOf(client, versions[0].id, named) : named;
-  const wanted = version === 'latest' ? versions : versions.filter((each) => each.version === version);
+  const preview = versions.find((each) => each.preview?.name === named);
+  const version =
+    preview?.version ?? (isChannelName(named) && versions[0] ? await versionOf(client, versions[0].id, named) : named);
+  const wanted =
+    version === 'latest'
+      ? versions.filter((each) => withPreviews || each.preview === null)
+      : versions.filter((each) => each.version === version);
   if (wanted.length === 0) {
     const names = [...new Set((await client.listAgents({})).map(({ name }) => name))].join(', ') || 'none';
     throw new UsageError(`No agent "${text}" in the workspace. Its agents: ${names}.`, { exitCode: 4 });
@@ -53,7 +67,8 @@ async function versionOf(client: Client, id: string, channel: string): Promise<s
 }
 
 /** Returns the newest version of an agent in the current workspace, whichever version or channel the text names. */
-export const anyVersion = async (cli: Cli, text: string) => (await ownVersions(cli, text.split('@')[0]!))[0]!;
+export const anyVersion = async (cli: Cli, text: string) =>
+  (await ownVersions(cli, text.split('@')[0]!, { withPreviews: true }))[0]!;
 
 /** Returns a version in the current workspace, or a public one. Throws UsageError and the errors of its requests. */
 export async function visibleVersion(cli: Cli, text: string) {

@@ -3,11 +3,13 @@ import { membershipOf } from '#core/accounts/workspaces/store.ts';
 import type { Caller } from '#core/base/caller.ts';
 import { PlatformError } from '#core/base/errors.ts';
 import type { Workspace } from '#core/base/workspace.ts';
-import { fullNameOf, versionName } from '#core/manifest/references.ts';
+import { fullNameOf, refOf, versionName } from '#core/manifest/references.ts';
 import type { AgentVersion } from '#core/manifest/version.ts';
 import { checkDefinition } from '#core/manifest/worker-pool/checks.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { maySee } from './access.ts';
+import { evalContentsOf, readEvalFiles } from './eval-files.ts';
+import { whyNotNamed } from './gates/gate.ts';
 import { type PublishDeps, publish } from './publish.ts';
 import { readSkillFiles } from './skills/skill-contents.ts';
 import { withOrg } from './skills/skill-refs.ts';
@@ -37,7 +39,10 @@ export async function forkAgent(
   });
   if (definition === undefined) throw invalidManifest(errors);
   const { runnable, bundle, install } = source;
-  const version = await publish(deps, workspace, definition, { runnable, bundle, install, copyOf: source });
+  const files = await readEvalFiles(deps, source);
+  // It has passed its gate already: the copy does not wait, and its next version does.
+  const state = { runnable, bundle, install, copyOf: source, evals: files && evalContentsOf(files) };
+  const version = await publish(deps, workspace, definition, state);
   await new AgentStore(deps, source.workspaceId).addFork(source.name);
   return version;
 }
@@ -61,6 +66,8 @@ async function findSource(deps: PublishDeps, caller: Caller, id: string): Promis
       `${name} ${versionName(source.version)} is not complete yet: its code or dependencies are missing.`,
     );
   }
+  const why = whyNotNamed(source);
+  if (why !== undefined) throw new PlatformError('INVALID_INPUT', `${refOf(source)} ${why.replace(/\.$/, '')}.`);
   return source;
 }
 

@@ -2,18 +2,23 @@ import { checkMayPublish } from '#core/accounts/keys/limits.ts';
 import { createStaticKey, listStaticKeys } from '#core/accounts/service-keys/store.ts';
 import { membershipOf } from '#core/accounts/workspaces/store.ts';
 import type { Caller } from '#core/base/caller.ts';
-import { PlatformError } from '#core/base/errors.ts';
+import { hasCode, PlatformError } from '#core/base/errors.ts';
 import { lazy } from '#core/base/lazy.ts';
 import type { Handlers } from '#core/http/route.ts';
+import type { AgentDefinition } from '#core/manifest/definition.ts';
 import { needsBundle } from '#core/manifest/engines.ts';
-import { type AgentAddress, versionName } from '#core/manifest/references.ts';
-import type { AgentVersion } from '#core/manifest/version.ts';
+import { type AgentAddress, refOf, versionName } from '#core/manifest/references.ts';
+import type { AgentVersion, Publisher } from '#core/manifest/version.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { findOwn, findOwnOrDev, maySee } from './access.ts';
 import { deleteAgent, needsConfirmation } from './deletion.ts';
 import { keepDev, publishDev } from './dev/publish.ts';
+import { evalContentsOf } from './eval-files.ts';
+import { checkEvalFiles, takeEvalFiles } from './gates/published-suites.ts';
 import { type LastRunOf, listLatest } from './latest.ts';
 import type { AgentListeners } from './listeners.ts';
+import { keepPreview } from './previews/keep.ts';
+import { checkPreviewName } from './previews/preview.ts';
 import { publish } from './publish.ts';
 import { changeDefinition } from './retention/change-definition.ts';
 import type { agentRoutes } from './routes.ts';
@@ -28,6 +33,7 @@ import { latestView, ownerView, uploadView, versionView } from './views.ts';
 // Loaded lazily: most requests read, and smaller functions start faster.
 const uploads = lazy(() => import('./upload.ts'));
 const forks = lazy(() => import('./fork.ts'));
+const overrides = lazy(() => import('./gates/override.ts'));
 
 type AgentDeps = Omit<Deps, 'vault'> & { readonly listeners: AgentListeners; readonly lastRunOf: LastRunOf };
 
@@ -59,22 +65,39 @@ export const agentHandlers = (deps: AgentDeps): Handlers<typeof agentRoutes> => 
   },
 
   async createAgent({ caller, query, body }) {
-    const manifest = await withUploadedFiles(deps, caller.workspace.id, body);
+    const { manifest, given } = takeEvalFiles(await withUploadedFiles(deps, caller.workspace.id, body));
     const { definition, errors, warnings } = await checkManifest(deps, caller.workspace, manifest);
     if (definition === undefined || errors.length > 0) throw invalidManifest(errors);
-    checkMayPublish(caller, definition.name);
+    const { preview } = query;
+    checkMayPublish(caller, definition.name, preview !== undefined);
+    if (preview !== undefined) checkPreviewName(preview);
+    if (query.dev && preview !== undefined) {
+      throw new PlatformError('INVALID_INPUT', 'query.preview: cannot be combined with dev=true.');
+    }
     if (query.dev && caller.trust) {
       throw new PlatformError('FORBIDDEN', 'query.dev: the version "dev" belongs to a user, and a trust is none.');
     }
     const userId = query.dev ? caller.userId : undefined;
+    // A version that never becomes latest needs no suites, but whoever tries it may evaluate it.
+    const files =
+      userId === undefined
+        ? await checkEvalFiles(deps, caller.workspace, withGate(definition, preview), given)
+        : undefined;
+    const evals = files && evalContentsOf(files);
     const mode = definition.manifest?.orchestration_mode;
     const answer = { ...(mode && { orchestration_mode: mode }), warnings };
     if (query.unless_unchanged) {
       const agents = new AgentStore(deps, caller.workspace.id);
       const { name } = definition;
-      const newest = await (userId === undefined ? agents.findNewest(name) : agents.findDev(name, userId));
-      if (newest !== undefined && isUnchanged(newest, definition, query.bundle_sha256)) {
+      const newest = await (userId !== undefined
+        ? agents.findDev(name, userId)
+        : preview === undefined
+          ? agents.findNewest(name)
+          : agents.findPreview(name, preview));
+      const hashes = { bundle: query.bundle_sha256, evals: evals?.sha256 };
+      if (newest !== undefined && isUnchanged(newest, definition, hashes)) {
         if (userId !== undefined) await keepDev(deps, { ...newest, devOf: userId });
+        if (preview !== undefined) await keepPreview(deps, newest);
         return {
           status: 200,
           body: { agent: ownerView(newest), ...answer, services_updated: 0, unchanged: true },
@@ -86,13 +109,14 @@ export const agentHandlers = (deps: AgentDeps): Handlers<typeof agentRoutes> => 
       return { status: 201, body: { agent: ownerView(build), ...answer, services_updated: 0, unchanged: false } };
     }
     const runnable = !needsBundle(definition);
-    const version = await publish(deps, caller.workspace, definition, { runnable });
+    const gatedFor = withGate(definition, preview).evals?.gate ? publisherOf(caller) : undefined;
+    const version = await publish(deps, caller.workspace, definition, { runnable, evals, gatedFor, preview });
     return {
       status: 201,
       body: {
         agent: ownerView(version),
-        // Such a key lasts, so a job whose own key ends after ten minutes must not get one.
-        ...(caller.limits?.scope !== 'publish' && (await firstServiceKey(deps, version))),
+        // Such a key lasts, so neither a job whose own key ends after ten minutes nor a version that ends must get one.
+        ...(caller.limits?.scope !== 'publish' && preview === undefined && (await firstServiceKey(deps, version))),
         ...answer,
         services_updated: version.servicesUpdated,
         unchanged: false,
@@ -115,9 +139,16 @@ export const agentHandlers = (deps: AgentDeps): Handlers<typeof agentRoutes> => 
   },
 
   async validateAgent({ caller, body }) {
-    const manifest = await withUploadedFiles(deps, caller.workspace.id, body);
-    const { errors, warnings } = await checkManifest(deps, caller.workspace, manifest);
-    return { status: 200, body: { valid: errors.length === 0, errors: errors.map(errorText), warnings } };
+    const { manifest, given } = takeEvalFiles(await withUploadedFiles(deps, caller.workspace.id, body));
+    const { definition, errors, warnings } = await checkManifest(deps, caller.workspace, manifest);
+    const texts = errors.map(errorText);
+    if (definition !== undefined) {
+      await checkEvalFiles(deps, caller.workspace, definition, given).catch((error: unknown) => {
+        if (!hasCode(error, 'INVALID_INPUT')) throw error;
+        texts.push((error as Error).message);
+      });
+    }
+    return { status: 200, body: { valid: texts.length === 0, errors: texts, warnings } };
   },
 
   async getAgent({ caller, params }) {
@@ -133,6 +164,11 @@ export const agentHandlers = (deps: AgentDeps): Handlers<typeof agentRoutes> => 
 
   async updateAgent({ caller, params, body }) {
     const version = await findOwn(deps, caller, params.id);
+    if (version.preview !== undefined && body.is_public === true) {
+      throw new PlatformError('CONFLICT', `body.is_public: ${refOf(version)} is a preview, which is never public.`, {
+        hint: 'Publish it without "preview".',
+      });
+    }
     const definition = await changedDefinition(deps, caller.workspace, version.definition, body);
     const updated = await changeDefinition(deps, version, definition);
     return { status: 200, body: ownerView(updated ?? (await findOwn(deps, caller, params.id))) };
@@ -172,11 +208,16 @@ export const agentHandlers = (deps: AgentDeps): Handlers<typeof agentRoutes> => 
   async uploadBundle({ caller, params, headers, request, requestUuid }) {
     const { checkTakesBundle, readBundle, storeBundle } = await uploads();
     const version = await findOwnOrDev(deps, caller, params.id);
-    checkMayPublish(caller, version.name);
+    checkMayPublish(caller, version.name, version.preview !== undefined);
     checkTakesBundle(version);
     const zip = await readBundle(deps, caller.workspace.id, request);
     const settings = { entrypoint: headers['x-entrypoint'], runId: requestUuid };
     return { status: 200, body: uploadView(await storeBundle(deps, caller.workspace, version, zip, settings)) };
+  },
+
+  async overrideGate({ caller, params, body }) {
+    const { overrideGate } = await overrides();
+    return { status: 200, body: ownerView(await overrideGate(deps, caller, params.id, body.reason)) };
   },
 
   async getAgentTree({ caller, params: { id: org, agent, version } }) {
@@ -198,6 +239,13 @@ export const agentHandlers = (deps: AgentDeps): Handlers<typeof agentRoutes> => 
     return { status: 200, body: { agent: ownerView(version), ...(await firstServiceKey(deps, version)) } };
   },
 });
+
+/** Whom the evaluation of a version acts for. A job of a trust has no connections of a user. */
+const publisherOf = ({ userId, limits }: Caller): Publisher => ({ userId, isBound: limits?.workspaceId !== undefined });
+
+/** A preview never becomes latest, so it has no gate. */
+const withGate = (definition: AgentDefinition, preview: string | undefined): AgentDefinition =>
+  preview === undefined ? definition : { ...definition, evals: undefined };
 
 /** Returns the id of the named workspace, by default the caller's. Throws FORBIDDEN unless the caller is a member. */
 async function ownWorkspace(deps: AgentDeps, caller: Caller, named = caller.workspace.id): Promise<string> {

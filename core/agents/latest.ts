@@ -5,6 +5,7 @@ import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { type Item, type Query, queryAll } from '#core/ports/table.ts';
 import { planQuery } from '#core/ports/table-rules.ts';
+import { mayBeCurrent, standingOf } from './gates/gate.ts';
 import { cursorAfter, placeIn } from './index-cursor.ts';
 import { partitionOf, readVersion, workspaceIndex } from './record.ts';
 
@@ -20,10 +21,10 @@ export interface LastRun {
 /** Finds the newest ended run of the version with this id. */
 export type LastRunOf = (agentId: string) => Promise<LastRun | undefined>;
 
-/** An agent, represented by its newest live version, even if that cannot run yet. */
+/** An agent, represented by its newest live version that is no preview, even if that cannot run yet. */
 export interface LatestAgent {
   readonly version: AgentVersion;
-  /** Number of live versions. */
+  /** Number of live versions without previews. */
   readonly versions: number;
   /** Number of the current version; undefined while no version can run. */
   readonly current: number | undefined;
@@ -40,7 +41,7 @@ const MAX_VERSIONS = 200;
 const ASKED_AT_ONCE = 25;
 
 /**
- * Returns a page of a workspace's agents, most recently published first. An agent's position is that of its newest
+ * Returns a page of a workspace's agents, most recently published first. Agents that have only previews are left out. An agent's position is that of its newest
  * version,
  * so a publish while a client pages moves the agent to the front. Throws INVALID_INPUT for a cursor of another listing.
  */
@@ -69,7 +70,7 @@ export async function listLatest(
     agents.map(async ({ item, live }, index) => ({
       version: await readVersion(deps, item),
       versions: live.length,
-      current: live.findLast(({ runnable }) => runnable === true)?.version as number | undefined,
+      current: live.findLast((each) => mayBeCurrent(standingOf(each)))?.version as number | undefined,
       lastRun: newestOf(live.map(({ id }) => lastRuns.get(id as string))),
       nextCursor: index < agents.length - 1 || hasMore ? cursorAfter(listing, item) : null,
     })),
@@ -102,7 +103,9 @@ async function* newestVersions({ main }: LatestDeps, workspaceId: string, query:
 async function readLive(main: Deps['main'], workspaceId: string, name: string): Promise<Item[]> {
   const live: Item[] = [];
   const versions = queryAll(main, { pk: partitionOf(workspaceId, name), sk: { beginsWith: 'V#' } });
-  for await (const { definition: _, ...item } of versions) if (item.deleted_at === undefined) live.push(item);
+  for await (const { definition: _, ...item } of versions) {
+    if (item.deleted_at === undefined && item.preview === undefined) live.push(item);
+  }
   return live;
 }
 

@@ -6,7 +6,10 @@ import type { AgentDefinition } from '#core/manifest/definition.ts';
 import { type AgentVersion, sunsetOf } from '#core/manifest/version.ts';
 import { type MemoryDeps, memoryDeps } from '#test/helpers/memory-deps.ts';
 import { listPublicAgents } from './catalog/store.ts';
+import { decideGate } from './gates/decide.ts';
+import { listDueGates } from './gates/gate.ts';
 import { makeCurrent, type PublishDeps, publish as publishVersion, removeVersions } from './publish.ts';
+import { readHead, type VersionState } from './record.ts';
 import { changeDefinition } from './retention/change-definition.ts';
 import { AgentStore } from './store.ts';
 
@@ -37,8 +40,10 @@ function publisherOf(base: Omit<PublishDeps, 'listeners'>) {
   };
   return {
     told,
-    publish: (name = 'echo', runnable = true, more: Partial<AgentDefinition> = {}) =>
-      publishVersion(deps, WORKSPACE, definition(name, more), { runnable }),
+    publish: (name = 'echo', runnable = true, more: Partial<AgentDefinition> = {}, kind: Partial<VersionState> = {}) =>
+      publishVersion(deps, WORKSPACE, definition(name, more), { runnable, ...kind }),
+    decide: (version: AgentVersion, status: 'passed' | 'failed' | 'overridden') =>
+      decideGate(deps, version, { status, verdict: null, reason: null, decidedBy: null }),
     activate: (version: AgentVersion) => makeCurrent(deps, version),
     remove: (...versions: [AgentVersion, ...AgentVersion[]]) => removeVersions(deps, versions[0], versions),
   };
@@ -182,34 +187,60 @@ describe('the listeners are notified', () => {
   });
 });
 
-/** Expects that the newest live runnable version is current and that exactly the older runnable ones are superseded. */
-async function expectConsistent(store: AgentStore, name: string): Promise<void> {
+/** Expects that the newest version that may be is current, that exactly the older ones of these are superseded, and one name a preview. */
+async function expectConsistent(deps: MemoryDeps, store: AgentStore, name: string): Promise<void> {
   const versions = await store.listVersions(name);
-  const runnable = versions.filter((version) => version.runnable);
+  const open = versions.filter(({ runnable, gate, preview }) => {
+    const isHeld = gate?.status === 'pending' || gate?.status === 'failed';
+    return runnable && preview === undefined && !isHeld;
+  });
   const latest = await store.findVersion(name, 'latest');
-  expect(latest?.version).toBe(runnable.at(-1)?.version);
+  expect(latest?.version).toBe(open.at(-1)?.version);
   const superseded = versions.filter((version) => version.supersededAt !== undefined).map(({ version }) => version);
-  expect(superseded).toEqual(runnable.slice(0, -1).map(({ version }) => version));
+  expect(superseded).toEqual(open.slice(0, -1).map(({ version }) => version));
+  const previews = versions.filter(({ preview }) => preview !== undefined);
+  const { previews: named } = await readHead(deps, WORKSPACE.id, name);
+  expect(Object.values(named).map(({ version }) => version)).toEqual(previews.map(({ version }) => version));
+  const waiting = versions.filter(({ runnable, gate }) => runnable && gate?.status === 'pending');
+  const orders = (await Array.fromAsync(listDueGates(deps))).map(({ version }) => version);
+  expect(orders).toEqual(expect.arrayContaining(waiting.map(({ version }) => version)));
 }
 
 type Step =
-  | { readonly do: 'publish'; readonly runnable: boolean }
+  | { readonly do: 'publish'; readonly runnable: boolean; readonly kind: keyof typeof KINDS }
+  | { readonly do: 'decide'; readonly which: number; readonly status: 'passed' | 'failed' | 'overridden' }
   | { readonly do: 'activate' | 'remove'; readonly which: number };
+const KINDS: { readonly [kind: string]: Partial<VersionState> } = {
+  usual: {},
+  gated: { gatedFor: { userId: 'u', isBound: false } },
+  preview: { preview: 'pr-1' },
+};
 const step: fc.Arbitrary<Step> = fc.oneof(
-  fc.record({ do: fc.constant('publish' as const), runnable: fc.boolean() }),
+  fc.record({
+    do: fc.constant('publish' as const),
+    runnable: fc.boolean(),
+    kind: fc.constantFrom('usual', 'gated', 'preview'),
+  }),
   fc.record({ do: fc.constantFrom('activate' as const, 'remove' as const), which: fc.nat(5) }),
+  fc.record({
+    do: fc.constant('decide' as const),
+    which: fc.nat(5),
+    status: fc.constantFrom('passed', 'failed', 'overridden'),
+  }),
 );
 
 async function run(publisher: ReturnType<typeof publisherOf>, known: AgentVersion[], todo: Step): Promise<void> {
   if (todo.do === 'publish') {
-    known.push(await publisher.publish('echo', todo.runnable));
+    known.push(await publisher.publish('echo', todo.runnable, {}, KINDS[todo.kind]));
     return;
   }
   const version = known[todo.which % known.length];
-  if (version !== undefined) await publisher[todo.do](version);
+  if (version === undefined) return;
+  if (todo.do === 'decide') await publisher.decide(version, todo.status);
+  else await publisher[todo.do](version);
 }
 
-describe('the newest live runnable version is current and supersedes the others', () => {
+describe('the newest live version that may be current is, and supersedes the others', () => {
   test('after any sequence of steps', async () => {
     const property = fc.asyncProperty(fc.array(step, { maxLength: 25 }), async (steps) => {
       const { deps, store, ...publisher } = setUp();
@@ -217,7 +248,7 @@ describe('the newest live runnable version is current and supersedes the others'
       for (const todo of steps) {
         await deps.clock.advance(1000);
         await run(publisher, known, todo);
-        await expectConsistent(store, 'echo');
+        await expectConsistent(deps, store, 'echo');
       }
     });
     await fc.assert(property, { numRuns: 100 });
@@ -236,7 +267,7 @@ describe('the newest live runnable version is current and supersedes the others'
         const present = [...known];
         const work = Promise.all(atOnce.map((todo) => run(racing, present, todo)));
         await scheduler.waitFor(work);
-        await expectConsistent(store, 'echo');
+        await expectConsistent(deps, store, 'echo');
       },
     );
     await fc.assert(property, { numRuns: 100 });

@@ -9,11 +9,15 @@ import type { AgentVersion, Install } from '#core/manifest/version.ts';
 import { epochSeconds, isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { retryOnConflict } from '#core/ports/retry-on-conflict.ts';
-import { absent, allOf, exists, type TransactOperation } from '#core/ports/table.ts';
+import { absent, allOf, exists, type Item, type TransactOperation } from '#core/ports/table.ts';
 import { promote } from './dev/publish.ts';
+import { awaitGate, mayBeCurrent, newGate, standingOf } from './gates/gate.ts';
+import { gateItem } from './gates/gate-item.ts';
 import type { AgentListeners } from './listeners.ts';
+import { checkNewPreview, previewEnd, previewIndex, withoutPreviewsOf } from './previews/preview.ts';
 import {
   changeHead,
+  type Head,
   idKey,
   newVersionItem,
   readHead,
@@ -28,12 +32,15 @@ import { layerOf, useLayer } from './retention/layers.ts';
 import { deletedVersion } from './retention/removal.ts';
 import { agentUse, bytesOfVersion, checkRoom, useOperation } from './retention/storage-usage.ts';
 import { AgentStore } from './store.ts';
+import { switchTo } from './switch.ts';
 
-/** See `docs/interface/agents.md#deletion`. */
 // Loaded lazily: few publishes remove a version.
 const channelStore = lazy(() => import('./channels/store.ts'));
 
+/** See `docs/interface/agents.md#deletion`. */
 const DELETION_RETENTION_SECONDS = 30 * 24 * 3600;
+/** Longer than runs whose caller waits, which may read code and layer until they end. */
+const PREVIEW_PURGE_MS = 3600_000;
 
 /** Every change to an agent's current version in this file notifies the listeners. */
 export type PublishDeps = Pick<Deps, 'main' | 'blobs' | 'clock' | 'ids' | 'config'> & {
@@ -47,30 +54,33 @@ export type Published = AgentVersion & { readonly servicesUpdated: number };
 type Agent = Pick<AgentVersion, 'workspaceId' | 'name'>;
 
 /**
- * Publishes the next version of `definition.name` in `workspace`; a runnable one is current at once. Version numbers
- * have
- * no gaps or duplicates, even if several processes publish at once. The number of a deleted version is never reused, so
- * an
- * address never changes its meaning. Throws STORAGE_QUOTA_EXCEEDED if the version would exceed the quota of the plan.
+ * Publishes the next version of `definition.name` in `workspace`; a runnable one is current at once, unless it has a gate or is
+ * a preview. Version numbers have no gaps or duplicates, even if several processes publish at once. The number of a deleted
+ * version is never reused, so an address never changes its meaning. A preview takes its name from the version that had it,
+ * which is removed. Throws STORAGE_QUOTA_EXCEEDED if the version would exceed the quota of the plan, CONFLICT for a preview with
+ * the name of a channel.
  */
 export async function publish(
   deps: PublishDeps,
   workspace: Workspace,
-  definition: AgentDefinition,
+  given: AgentDefinition,
   state: VersionState,
 ): Promise<Published> {
   const { main, clock, ids } = deps;
+  // Only members of its workspace may see a preview.
+  const definition = state.preview === undefined ? given : { ...given, is_public: false };
   const { name } = definition;
   const id = ids.uuid();
   const plan = planOf(deps, workspace);
   const small = { versions: 1, bytes: state.bundle?.sizeBytes ?? 0 };
   const announced: string[] = [];
-  const stored = await storeDefinition(deps, id, definition, async (blob) => {
+  const announce = async (blob: string) => {
     // Checked before a large definition is written.
     checkRoom(plan, await agentUse(deps, workspace.id), small);
     announced.push(blob);
     await announceBlob(deps, blob);
-  });
+  };
+  const stored = await storeDefinition(deps, id, definition, announce, state.evals);
   const agent: Agent = { workspaceId: workspace.id, name };
 
   const published = await retryOnConflict(clock, `the agent ${name}`, async () => {
@@ -78,25 +88,55 @@ export async function publish(
     const version = head.assigned + 1;
     const now = isoTime(clock.now());
     const copied = await copiedBlobs(deps, workspace.id, state);
+    const gate = state.gatedFor && newGate(id, state.gatedFor, state.runnable ? now : null);
+    const preview =
+      state.preview === undefined ? undefined : await newPreview(deps, workspace, definition, head, state);
     const item = newVersionItem(
       { id, workspace, name, version, firstVersion: head.first_version },
-      { ...state, install: copied.install, isPublic: definition.is_public, definition: stored, now },
+      {
+        ...{ ...state, install: copied.install, isPublic: definition.is_public, definition: stored, now, gate },
+        preview: preview && { name: state.preview!, endsAt: preview.endsAt },
+      },
     );
     const growth = { versions: 1, bytes: bytesOfVersion(item) + copied.growth };
     checkRoom(plan, await agentUse(deps, workspace.id), growth);
+    const switched = mayBeCurrent(standingOf(item)) ? switchTo({ ...agent, version }, head, now) : undefined;
+    const previews = preview && { ...head.previews, [state.preview!]: { version, ends_at: preview.endsAt } };
     const result = await main.transact([
       { op: 'put', item, condition: absent() },
       { op: 'put', item: { ...idKey(id), workspace_id: workspace.id, name, version } },
-      changeHead(agent, head, { assigned: version, ...(state.runnable && { current: version }) }),
-      ...(state.runnable ? supersede(agent, head.current, now) : []),
+      changeHead(
+        agent,
+        head,
+        { assigned: version, ...switched?.head, ...(previews && { previews }) },
+        previews && previewIndex(agent, previews),
+      ),
+      ...(switched?.operations ?? []),
+      ...(gate && state.runnable ? [awaitGate({ ...agent, id, version }, clock.now())] : []),
       useOperation(deps, workspace.id, growth, plan),
       ...announced.map(keepAnnounced),
       ...copied.operations,
+      ...(preview?.operations ?? []),
     ]);
     return result.ok ? readVersion(deps, item) : undefined;
   });
-  const told = state.runnable ? await deps.listeners.currentVersionChanged(agent) : undefined;
+  const told = mayBeCurrent(published) ? await deps.listeners.currentVersionChanged(agent) : undefined;
   return { ...published, servicesUpdated: told?.servicesUpdated ?? 0 };
+}
+
+/** Returns when a new preview ends, and the operations that remove the version that had its name. Throws CONFLICT. */
+async function newPreview(
+  { main, clock }: Pick<PublishDeps, 'main' | 'clock'>,
+  { id: workspaceId, slug: orgSlug }: Workspace,
+  { name }: AgentDefinition,
+  head: Head,
+  { preview }: VersionState,
+): Promise<{ readonly endsAt: string; readonly operations: readonly TransactOperation[] }> {
+  checkNewPreview({ orgSlug, name }, preview!, head);
+  const before = Object.hasOwn(head.previews, preview!) ? head.previews[preview!] : undefined;
+  const item = before && (await main.get(versionKey({ workspaceId, name, version: before.version })));
+  const operations = item === undefined || item.deleted_at !== undefined ? [] : removal(item, clock.now());
+  return { endsAt: previewEnd(clock.now()), operations };
 }
 
 /** Operations by which a new version of `workspaceId` uses the bundle and layer of the version it copies. */
@@ -118,9 +158,9 @@ async function copiedBlobs(
 }
 
 /**
- * Makes a version runnable, and current unless a newer one is. A build of `dev`, which no service follows, becomes the
- * called
- * one. Safe to repeat, and a no-op for a deleted version. Returns the number of services that were updated to it.
+ * Makes a version runnable, and current unless a newer one is, it has a gate or it is a preview. A version with a gate now waits
+ * for its evaluation. A build of `dev`, which no service follows, becomes the called one. Safe to repeat, and a no-op for a
+ * deleted version. Returns the number of services that were updated to it.
  */
 export async function makeCurrent(deps: PublishDeps, version: AgentVersion): Promise<number> {
   const { main, clock } = deps;
@@ -135,16 +175,20 @@ export async function makeCurrent(deps: PublishDeps, version: AgentVersion): Pro
     const stored = await new AgentStore(deps, workspaceId).findVersion(name, version.version);
     if (stored === undefined || stored.runnable) return true;
     const now = isoTime(clock.now());
-    const isNewest = version.version > head.current;
+    const { gate } = stored;
+    const waits = gate?.status === 'pending';
+    const switched = mayBeCurrent({ ...stored, runnable: true }) ? switchTo(version, head, now) : undefined;
+    const set = { runnable: true, updated_at: now, ...switched?.set };
     const result = await main.transact([
       {
         op: 'update',
         key: versionKey(version),
-        changes: { set: { runnable: true, updated_at: now, ...(!isNewest && { superseded_at: now }) } },
+        changes: { set: { ...set, ...(waits && { gate: gateItem({ ...gate, since: now }) }) } },
         condition: allOf(exists(), absent('deleted_at')),
       },
-      changeHead(version, head, isNewest ? { current: version.version } : {}),
-      ...(isNewest ? supersede(version, head.current, now) : []),
+      changeHead(version, head, switched?.head ?? {}),
+      ...(switched?.operations ?? []),
+      ...(waits ? [awaitGate(stored, clock.now())] : []),
     ]);
     return result.ok || result.failed.includes(0) || undefined;
   });
@@ -153,7 +197,7 @@ export async function makeCurrent(deps: PublishDeps, version: AgentVersion): Pro
 
 /**
  * Soft-deletes versions of one agent in the given order: they can no longer be found, and are purged after 30 days. The
- * newest remaining runnable version becomes current. The agent's service keys are deleted with its last version. Throws
+ * newest remaining version that may be becomes current. The agent's service keys are deleted with its last version. Throws
  * CONFLICT for a version that a channel names.
  *
  * @param withChannels Whether to delete channels that name the versions. @default false
@@ -173,8 +217,9 @@ export async function removeVersions(
   await deps.listeners.currentVersionChanged(agent);
 }
 
-async function removeVersion(
-  deps: Omit<PublishDeps, 'listeners'>,
+/** Removes one version as {@link removeVersions} does, without what follows from it. */
+export async function removeVersion(
+  deps: Pick<PublishDeps, 'main' | 'blobs' | 'clock' | 'ids'>,
   version: AgentVersion,
   withChannels: boolean,
 ): Promise<void> {
@@ -192,19 +237,17 @@ async function removeVersion(
     const channels = Object.fromEntries(kept);
     const isCurrent = head.current === version.version;
     const live = await new AgentStore(deps, workspaceId).listVersions(name);
-    const next = isCurrent ? live.findLast((other) => other.runnable && other.version !== version.version) : undefined;
+    const next = isCurrent
+      ? live.findLast((other) => mayBeCurrent(other) && other.version !== version.version)
+      : undefined;
     const isLast = live.every((other) => other.version === version.version);
-    const now = clock.now();
-    const ttl = epochSeconds(now) + DELETION_RETENTION_SECONDS;
+    const previews = withoutPreviewsOf(head.previews, version.version);
+    const changed = [
+      naming.length > 0 ? watchedIndex(version, channels) : {},
+      version.preview === undefined ? {} : previewIndex(version, previews),
+    ];
     const result = await main.transact([
-      {
-        op: 'update',
-        key: versionKey(version),
-        changes: { set: { deleted_at: isoTime(now), ttl }, remove: ['gsi1pk', 'gsi1sk', 'gsi2pk', 'gsi2sk'] },
-        condition: sameBuild(item),
-      },
-      deletedVersion(item, ttl * 1000),
-      { op: 'update', key: idKey(version.id), changes: { set: { ttl } } },
+      ...removal(item, clock.now()),
       changeHead(
         version,
         head,
@@ -212,8 +255,12 @@ async function removeVersion(
           ...(isCurrent && { current: next?.version ?? 0 }),
           ...(isLast && { first_version: head.assigned + 1 }),
           ...(naming.length > 0 && { channels }),
+          ...(version.preview !== undefined && { previews }),
         },
-        naming.length > 0 ? watchedIndex(version, channels) : {},
+        {
+          set: Object.assign({}, ...changed.map(({ set }) => set)),
+          remove: changed.flatMap(({ remove }) => remove ?? []),
+        },
       ),
       ...(next ? [{ op: 'update' as const, key: versionKey(next), changes: { remove: ['superseded_at'] } }] : []),
     ]);
@@ -226,9 +273,18 @@ const isNamed = (version: AgentVersion, channel: string): PlatformError =>
     hint: 'Let the channel name another version first, or delete the channel.',
   });
 
-/** Operation that marks the former current version as superseded. */
-function supersede({ workspaceId, name }: Agent, current: number, at: string): TransactOperation[] {
-  if (current === 0) return [];
-  const key = versionKey({ workspaceId, name, version: current });
-  return [{ op: 'update', key, changes: { set: { superseded_at: at } } }];
+/** Operations that delete a version, given its item. They fail if it was changed concurrently. */
+function removal(item: Item, now: number): TransactOperation[] {
+  const ttl = epochSeconds(now) + DELETION_RETENTION_SECONDS;
+  return [
+    {
+      op: 'update',
+      key: { pk: item.pk, sk: item.sk },
+      changes: { set: { deleted_at: isoTime(now), ttl }, remove: ['gsi1pk', 'gsi1sk', 'gsi2pk', 'gsi2sk'] },
+      condition: sameBuild(item),
+    },
+    // Each push to a pull request makes a preview, which must not use up the plan for a month.
+    deletedVersion(item, item.preview === undefined ? ttl * 1000 : now + PREVIEW_PURGE_MS),
+    { op: 'update', key: idKey(item.id as string), changes: { set: { ttl } } },
+  ];
 }

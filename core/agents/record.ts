@@ -1,27 +1,31 @@
 import type { Json } from '#core/base/json.ts';
 import type { Workspace } from '#core/base/workspace.ts';
 import type { AgentDefinition } from '#core/manifest/definition.ts';
-import type { AgentVersion, Bundle, Install } from '#core/manifest/version.ts';
+import type { AgentVersion, Bundle, Gate, Install, Publisher } from '#core/manifest/version.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { getLarge, MAX_INLINE_BYTES, putIfLarge } from '#core/ports/large-value.ts';
 import { absent, type Changes, equals, type Item, type TransactOperation } from '#core/ports/table.ts';
 import type { StoredChannels } from './channels/channel.ts';
+import { type EvalContents, evalFilesKey } from './eval-files.ts';
+import { type GateItem, gateItem, readGate } from './gates/gate-item.ts';
+import type { StoredPreviews } from './previews/preview.ts';
 import { skillFilesKey, splitContents } from './skills/skill-contents.ts';
 
 /**
  * Main table:
  * - `WS#<workspace id>#AGENT#<name> / HEAD`: the highest version number ever assigned, the current version, the first
- *   version number of the agent, its channels (`channels/channel.ts`), and a revision that grows whenever a version is
- *   added, removed or becomes runnable, or a channel changes (gsi2 `CANARIES`: agents with a canary that is watched);
+ *   version number of the agent, its channels (`channels/channel.ts`) and previews (`previews/preview.ts`), and a revision
+ *   that grows whenever a version is added, removed, becomes runnable or its gate is decided, or a channel changes (gsi1
+ *   `PREVIEWS`: agents with previews; gsi2 `CANARIES`: agents with a canary that is watched);
  * - `WS#<workspace id>#AGENT#<name> / V#00001`: a version (gsi1: all of a workspace; gsi2: the public ones);
+ * - `WS#<workspace id>#AGENT#<name> / GATE#*`: what may open the gate of a version (`gates/gate.ts`);
  * - `AGENT#<version id> / META`: the workspace, name and number of the version with that id, and the user of a `dev`
  * build.
  *
  * Builds of `dev` are stored elsewhere: see `dev/slots.ts`.
  *
- * A version is *live* until it is deleted, *runnable* once its code bundle and dependencies are present, and *current*
- * if it
- * is the newest live runnable one: `latest` names it, and it supersedes the others.
+ * A version is *live* until it is deleted, *runnable* once its code bundle and dependencies are present, and *current* if it
+ * is the newest live one that may be (`mayBeCurrent` in `gates/gate.ts`): `latest` names it, and it supersedes the others.
  */
 export const partitionOf = (workspaceId: string, name: string): string => `WS#${workspaceId}#AGENT#${name}`;
 export const headKey = (workspaceId: string, name: string) => ({ pk: partitionOf(workspaceId, name), sk: 'HEAD' });
@@ -48,6 +52,8 @@ export type Head = {
   readonly fork_count: number;
   /** Read with each call of `latest`, so calls of a channel need no further item. */
   readonly channels: StoredChannels;
+  /** Likewise for calls of a preview. */
+  readonly previews: StoredPreviews;
 };
 
 export async function readHead({ main }: Pick<Deps, 'main'>, workspaceId: string, name: string): Promise<Head> {
@@ -59,6 +65,7 @@ export async function readHead({ main }: Pick<Deps, 'main'>, workspaceId: string
     revision: 0,
     fork_count: 0,
     channels: {},
+    previews: {},
     ...(item as Partial<Head> | undefined),
   };
 }
@@ -98,23 +105,31 @@ export interface StoredDefinition {
   readonly definition_bytes: number;
   /** Bytes of the blob with the contents of a skill's files; absent without one. */
   readonly contents_bytes?: number;
+  /** Bytes and hash of the blob with its suites; absent without one. */
+  readonly evals_bytes?: number;
+  readonly evals_sha256?: string;
 }
 
 /**
- * Writes a large definition, and the contents of a skill's files, to blobs. Calls `announce` with the key of each before
- * the write.
+ * Writes a large definition, the contents of a skill's files, and suites, to blobs. Calls `announce` with the key of each
+ * before the write.
  */
 export async function storeDefinition(
   deps: Pick<Deps, 'blobs'>,
   id: string,
   definition: AgentDefinition,
   announce: (blob: string) => Promise<void> = async () => {},
+  evals?: EvalContents,
 ): Promise<StoredDefinition> {
   const { definition: stored, contents } = splitContents(definition);
   const files = contents === undefined ? undefined : Buffer.from(contents);
   if (files !== undefined) {
     await announce(skillFilesKey(id));
     await deps.blobs.put(skillFilesKey(id), files);
+  }
+  if (evals !== undefined) {
+    await announce(evalFilesKey(id));
+    await deps.blobs.put(evalFilesKey(id), evals.content);
   }
   const text = JSON.stringify(stored);
   const definition_bytes = Buffer.byteLength(text);
@@ -124,6 +139,7 @@ export async function storeDefinition(
     definition: isLarge ? undefined : (stored as unknown as Json),
     definition_bytes,
     ...(files !== undefined && { contents_bytes: files.byteLength }),
+    ...(evals !== undefined && { evals_bytes: evals.content.byteLength, evals_sha256: evals.sha256 }),
   };
 }
 
@@ -134,12 +150,24 @@ export interface VersionState {
   readonly install?: Install;
   /** Version that this one copies, whose bundle and layer it uses. */
   readonly copyOf?: Pick<AgentVersion, 'id' | 'workspaceId'>;
+  /** Its suites. @default - none */
+  readonly evals?: EvalContents | undefined;
+  /** Who published a version that has to pass its suites before it is current. @default - it has no gate */
+  readonly gatedFor?: Publisher | undefined;
+  /** Name of the preview that it is. @default - it is a version that stays */
+  readonly preview?: string | undefined;
 }
 
 /** Builds the item of a new version. `definition` comes from {@link storeDefinition}. */
 export function newVersionItem(
   place: Pick<AgentVersion, 'id' | 'name' | 'version' | 'firstVersion' | 'devOf'> & { readonly workspace: Workspace },
-  state: VersionState & { readonly isPublic: boolean; readonly definition: StoredDefinition; readonly now: string },
+  state: Pick<VersionState, 'runnable' | 'bundle' | 'install' | 'copyOf'> & {
+    readonly isPublic: boolean;
+    readonly definition: StoredDefinition;
+    readonly gate?: Gate | undefined;
+    readonly preview?: AgentVersion['preview'];
+    readonly now: string;
+  },
 ): Item {
   const { id, workspace, name, version, firstVersion, devOf } = place;
   const { now } = state;
@@ -164,6 +192,8 @@ export function newVersionItem(
     bundle: state.bundle && bundleItem(state.bundle),
     install: state.install && installItem(state.install),
     forked_from: state.copyOf?.id,
+    gate: state.gate && gateItem(state.gate),
+    preview: state.preview && { name: state.preview.name, ends_at: state.preview.endsAt },
     ...state.definition,
     gsi1pk: devOf === undefined ? workspaceIndex(workspace.id) : devIndex(workspace.id),
     gsi1sk: `${now}#${id}`,
@@ -212,8 +242,17 @@ async function newVersion(deps: Pick<Deps, 'blobs' | 'clock'>, item: Item): Prom
     supersededAt: item.superseded_at as string | undefined,
     forkedFrom: item.forked_from as string | undefined,
     contentsBytes: item.contents_bytes as number | undefined,
+    ...(item.evals_sha256 !== undefined && {
+      evalFiles: { bytes: item.evals_bytes as number, sha256: item.evals_sha256 as string },
+    }),
+    ...(item.gate !== undefined && { gate: readGate(item.gate as unknown as GateItem) }),
+    ...(item.preview !== undefined && { preview: readPreview(item.preview as unknown as PreviewItem) }),
   };
 }
+
+type PreviewItem = { readonly name: string; readonly ends_at: string };
+
+const readPreview = ({ name, ends_at }: PreviewItem) => ({ name, endsAt: ends_at });
 
 export type BundleItem = ReturnType<typeof bundleItem>;
 export type InstallItem = ReturnType<typeof installItem>;

@@ -1,12 +1,17 @@
 import * as z from 'zod';
 import { flag } from '#core/http/flag.ts';
+import { printableLine } from '#core/http/printable-line.ts';
 import { defineRoutes, raw } from '#core/http/route.ts';
 import { agentRecord, agentTree, listedAgent, uploadedBundle } from './schema.ts';
 
+const MAX_REASON = 300;
+
 /** `manifest/manifest.ts` checks the body: it reports every problem at once and accepts the legacy forms. */
-const manifestBody = z
-  .looseObject({})
-  .meta({ description: 'The manifest; see docs/manifest.md.', required: ['name', 'description'] });
+const manifestBody = z.looseObject({}).meta({
+  description:
+    'The manifest; see docs/manifest.md. `eval_files`: its suites and the files that they name, as texts by name.',
+  required: ['name', 'description'],
+});
 /** What gateways accept; larger files of a skill are uploaded before. */
 const manifestLimit = {
   bytes: 4 * 1024 ** 2,
@@ -32,6 +37,13 @@ const publishing = z.object({
   unless_unchanged: flag
     .optional()
     .describe('Do not publish if the newest version already has this manifest and code.'),
+  preview: z
+    .string()
+    .max(64)
+    .optional()
+    .describe(
+      'Publish a preview of this name: a version that is never `latest`, is called as `agent@name` by members of the workspace, and ends after 7 days.',
+    ),
   bundle_sha256: z
     .string()
     .regex(/^[0-9a-f]{64}$/)
@@ -79,7 +91,7 @@ export const agentRoutes = defineRoutes([
   },
   {
     operationId: 'createAgent',
-    audit: { request: ['name', 'dev'], response: { id: 'agent.id', version: 'agent.version' } },
+    audit: { request: ['name', 'dev', 'preview'], response: { id: 'agent.id', version: 'agent.version' } },
     method: 'POST',
     path: '/agents',
     summary: 'Publish a version of an agent',
@@ -91,7 +103,7 @@ export const agentRoutes = defineRoutes([
     maxBody: manifestLimit,
     request: { query: publishing, body: manifestBody },
     response: { 200: published.describe('Nothing was published: `unchanged` is true.'), 201: published },
-    errors: ['NOT_FOUND'],
+    errors: ['NOT_FOUND', 'CONFLICT'],
   },
   {
     operationId: 'previewAgent',
@@ -149,7 +161,24 @@ export const agentRoutes = defineRoutes([
     role: 'owner',
     request: { body: z.looseObject({}).describe('Any of the changeable members of the manifest.') },
     response: { 200: agentRecord },
-    errors: ['NOT_FOUND'],
+    errors: ['NOT_FOUND', 'CONFLICT'],
+  },
+  {
+    operationId: 'overrideGate',
+    audit: { request: ['reason'], response: { name: 'name', version: 'version' } },
+    method: 'POST',
+    path: '/agents/{id}/gate/override',
+    summary: 'Let a version that its gate holds become latest without its evaluation',
+    fn: 'agents',
+    auth: 'key',
+    role: 'owner',
+    request: {
+      body: z.strictObject({
+        reason: printableLine(MAX_REASON).describe('Why, for the audit log and the view of the version.'),
+      }),
+    },
+    response: { 200: agentRecord },
+    errors: ['NOT_FOUND', 'CONFLICT'],
   },
   {
     operationId: 'deleteAgent',

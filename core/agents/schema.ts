@@ -1,9 +1,11 @@
 import * as z from 'zod';
 import { END_STATUSES } from '#core/base/run-kinds.ts';
 import { EXECUTION_ENGINES } from '#core/manifest/engines.ts';
+import { EVAL_TEXTS, evalSettingsView } from '#core/manifest/evals/settings-view.ts';
 import { QUEUE_TEXTS, queueViews } from '#core/manifest/queue-shapes.ts';
 import { retryView } from '#core/manifest/retry-policy.ts';
 import { BUSY } from '#core/manifest/session-rules.ts';
+import { GATE_STATUSES } from '#core/manifest/version.ts';
 
 /** JSON whose shape the author defines. */
 const anyObject = z.record(z.string(), z.unknown());
@@ -121,6 +123,7 @@ export const agentRecord = publicAgent.extend({
   model_tasks: z.record(z.string(), z.string()).nullable(),
   environment: anyObject.nullable(),
   build: strings.optional().describe('Commands that build the program at upload. Left out: the default.'),
+  evals: evalSettingsView.nullable().describe(`${EVAL_TEXTS.evals} null: by none of these rules.`),
   pip_package: z.string().nullable(),
   entrypoint: z.string().nullable(),
   code_bundle_url: z
@@ -134,6 +137,32 @@ export const agentRecord = publicAgent.extend({
     .describe('How the installation of dependencies is. null: there is nothing to install.'),
   environment_error,
   forked_from: z.string().nullable(),
+  gate: z
+    .object({
+      status: z
+        .enum(GATE_STATUSES)
+        .describe(
+          '`pending`: it waits until it can run, and for its evaluation. `failed`: it is held. `passed`, `overridden`: it may be latest.',
+        ),
+      eval_id: z.uuid().describe('The evaluation that decides, or decided last.'),
+      verdict: z.string().nullable().describe('Verdict of that evaluation. null: it has none.'),
+      reason: z.string().nullable().describe('Why it is held, or why an owner opened the gate. null: neither.'),
+      since: z.iso
+        .datetime()
+        .nullable()
+        .describe('Since when it can run, and waits at most an hour. null: it cannot run yet.'),
+      decided_at: z.iso.datetime().nullable().describe('When the last decision was made. null: none was.'),
+      decided_by: z.string().nullable().describe('Id of the owner who opened the gate. null: the platform decided.'),
+    })
+    .nullable()
+    .describe('What it has to pass before it becomes latest. null: nothing.'),
+  preview: z
+    .object({
+      name: z.string().describe('Members of the workspace call it as `agent@name`.'),
+      ends_at: z.iso.datetime().describe('When it ends by itself.'),
+    })
+    .nullable()
+    .describe('Of a preview, which never becomes latest. null: it is none.'),
 });
 
 const lastRun = z

@@ -61,8 +61,8 @@ export class AgentStore {
   }
 
   /**
-   * Finds the version that a name stands for: `v3`, `latest`, or a channel. A channel with a canary divides calls, which
-   * say what their caller sticks by. Everything else gets the version of the channel.
+   * Finds the version that a name stands for: `v3`, `latest`, a channel or a preview. A channel with a canary divides calls,
+   * which say what their caller sticks by. Everything else gets the version of the channel.
    *
    * This is the only place that knows what names of versions mean, except for `dev` ({@link resolveCall}).
    */
@@ -82,10 +82,22 @@ export class AgentStore {
     return findDev(this.#deps, { workspaceId: this.#workspaceId, userId, name });
   }
 
-  /** Finds the newest live version, even one that cannot run yet. If the newest was deleted, finds the current one. */
+  /**
+   * Finds the newest live version that is no preview, even one that cannot run yet. If the newest was deleted, finds the current
+   * one.
+   */
   async findNewest(name: string): Promise<AgentVersion | undefined> {
     const { assigned } = await readHead(this.#deps, this.#workspaceId, name);
-    return (await this.findVersion(name, assigned)) ?? this.findVersion(name, 'latest');
+    const newest = await this.findVersion(name, assigned);
+    if (newest?.preview !== undefined) return this.findNewestLive(name);
+    return newest ?? this.findVersion(name, 'latest');
+  }
+
+  /** Finds the version that has the name of a preview, even one that cannot run yet. */
+  async findPreview(name: string, preview: string): Promise<AgentVersion | undefined> {
+    const { previews } = await readHead(this.#deps, this.#workspaceId, name);
+    const version = Object.hasOwn(previews, preview) ? previews[preview]!.version : undefined;
+    return version === undefined ? undefined : this.findVersion(name, version);
   }
 
   /** Returns the number of the next publish, unless another publish comes first. */
@@ -99,11 +111,13 @@ export class AgentStore {
     return this.#readLive(queryAll(this.#deps.main, { pk, sk: { beginsWith: 'V#' } }));
   }
 
-  /** Finds the newest live version, even one that cannot run yet. */
+  /** Finds the newest live version that is no preview, even one that cannot run yet. */
   async findNewestLive(name: string): Promise<AgentVersion | undefined> {
     const pk = partitionOf(this.#workspaceId, name);
     const newestFirst = queryAll(this.#deps.main, { pk, sk: { beginsWith: 'V#' }, reverse: true, limit: 10 });
-    for await (const item of newestFirst) if (item.deleted_at === undefined) return readVersion(this.#deps, item);
+    for await (const item of newestFirst) {
+      if (item.deleted_at === undefined && item.preview === undefined) return readVersion(this.#deps, item);
+    }
     return undefined;
   }
 
@@ -188,7 +202,7 @@ export async function findAnyVersion(
 
 /**
  * Finds what a call of an address runs: the live version of any workspace, for the caller to check that it may be called.
- * `version` is `v1`, `v2`, ..., `latest`, the name of a channel, or `dev` for the one of the user `devOf`; any other text
+ * `version` is `v1`, `v2`, ..., `latest`, the name of a channel or preview, or `dev` for the one of the user `devOf`; any other text
  * finds nothing.
  *
  * @param sticking What the call has to stick by. @default - no call: the canary of a channel is left out
@@ -215,7 +229,7 @@ export const resolveAgent = async (
   devOf?: string,
 ): Promise<AgentVersion | undefined> => (await resolveCall(deps, { org, agent: name, version }, { devOf }))?.agent;
 
-/** Finds the newest live version, even one that cannot run yet, to report what it lacks. */
+/** Finds the newest live version that is no preview, even one that cannot run yet, to report what it lacks. */
 export async function findNewest(deps: StoreDeps, org: string, name: string): Promise<AgentVersion | undefined> {
   return (await storeOf(deps, org, name))?.findNewestLive(name);
 }

@@ -30,7 +30,9 @@ export async function checkManifest(
   const graph = await checkDependencyGraph(definition, self, async ({ org, agent, version }) => {
     const found = await resolveAgent(deps, org, agent, version);
     // Runs act for a workspace, not for a user: the publisher's memberships grant the run no access.
-    const accessible = found?.definition.is_public || found?.workspaceId === workspace.id;
+    // A preview ends before the version that depends on it.
+    const accessible =
+      found?.preview === undefined && (found?.definition.is_public || found?.workspaceId === workspace.id);
     return found && { definition: found.definition, accessible };
   });
   const skills = await checkDefaultSkills(deps, definition, skillHome(workspace));

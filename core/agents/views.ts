@@ -1,7 +1,7 @@
 import type * as z from 'zod';
 import { fileRulesOf } from '#core/manifest/file-rules.ts';
 import { versionName } from '#core/manifest/references.ts';
-import { type AgentVersion, sunsetOf } from '#core/manifest/version.ts';
+import { type AgentVersion, type Gate, sunsetOf } from '#core/manifest/version.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { LatestAgent } from './latest.ts';
 import type { agentRecord, download, listedAgent, publicAgent, uploadedBundle } from './schema.ts';
@@ -87,6 +87,10 @@ export function publicView(version: AgentVersion): PublicAgent {
   };
 }
 
+const gateView = ({ status, evalId, verdict, reason, since, decidedAt, decidedBy }: Gate) => ({
+  ...{ status, eval_id: evalId, verdict, reason, since, decided_at: decidedAt, decided_by: decidedBy },
+});
+
 export function ownerView(version: AgentVersion): AgentRecord {
   const { definition } = version;
   return {
@@ -103,6 +107,7 @@ export function ownerView(version: AgentVersion): AgentRecord {
     model_tasks: definition.model_tasks,
     environment: definition.environment,
     ...(definition.build && { build: definition.build }),
+    evals: definition.evals ?? null,
     pip_package: definition.pip_package,
     entrypoint: version.bundle?.entrypoint ?? definition.entrypoint,
     code_bundle_url: version.bundle ? `/agents/${version.id}/bundle` : null,
@@ -110,6 +115,8 @@ export function ownerView(version: AgentVersion): AgentRecord {
     environment_status: version.install?.status ?? null,
     environment_error: version.install?.error ?? null,
     forked_from: version.forkedFrom ?? null,
+    gate: version.gate ? gateView(version.gate) : null,
+    preview: version.preview ? { name: version.preview.name, ends_at: version.preview.endsAt } : null,
   };
 }
 

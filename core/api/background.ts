@@ -52,7 +52,7 @@ export const BACKGROUND = {
     aws: { everyMinutes: 1, fn: 'sweeper' },
   },
   takeBackCanaries: {
-    about: 'Takes back canaries that fail too often.',
+    about: 'Takes back bad canaries.',
     local: { everySeconds: 10 },
     aws: { everyMinutes: 1, fn: 'sweeper' },
   },
@@ -72,7 +72,7 @@ export const BACKGROUND = {
     aws: { notNeeded: "the bucket's lifecycle rules delete them (lib/stacks/data-stack.ts)" },
   },
   collectGarbage: {
-    about: 'Permanently removes deleted agents and old `dev` versions, and recounts storage usage.',
+    about: 'Removes previews and old `dev` versions, purges deleted agents, and recounts storage usage.',
     local: { everySeconds: 600 },
     aws: { everyMinutes: 30, fn: 'collector' },
   },
@@ -112,8 +112,13 @@ export const BACKGROUND = {
     aws: { everyMinutes: 1, fn: 'schedule-sweeper' },
   },
   continueEvals: {
-    about: 'Makes and judges the runs of evaluations.',
+    about: 'Starts evaluations of gates, makes and judges the runs of all, and opens gates.',
     local: { everySeconds: 1 },
+    aws: { everyMinutes: 1, fn: 'schedule-sweeper' },
+  },
+  scoreRuns: {
+    about: 'Scores completed runs.',
+    local: { everySeconds: 2 },
     aws: { everyMinutes: 1, fn: 'schedule-sweeper' },
   },
   repairTimers: {

@@ -1,5 +1,4 @@
 import type { SecretListeners } from '#core/accounts/secrets/listeners.ts';
-import type { AgentListeners } from '#core/agents/listeners.ts';
 import { SCHEDULE_ALERT, scheduleAlertListener } from '#core/automation/alerts/schedule-alerts.ts';
 import { BUDGET_ALERT, budgetAlertListener } from '#core/billing/budgets/alerts.ts';
 import type { BudgetListener } from '#core/billing/budgets/watch.ts';
@@ -11,24 +10,7 @@ import { pauseServices } from '#core/services/budget-pause.ts';
 import { restartUsersOf } from '#core/services/secret-changes.ts';
 import { TASK_PUSH, taskPushListener } from '#core/wires/a2a/push-listener.ts';
 
-/** Connects events of lower wings with reactions of higher wings. */
-export const agentListeners = (
-  deps: Pick<Deps, 'main' | 'blobs' | 'clock' | 'ids' | 'config' | 'log' | 'wakeServices'>,
-): AgentListeners => ({
-  // Loaded lazily: few requests publish or delete, and smaller functions start faster.
-  async currentVersionChanged(agent) {
-    const [, servicesUpdated] = await Promise.all([
-      import('#core/automation/schedules/changes/follow-versions.ts').then((schedules) =>
-        schedules.moveSchedulesToCurrentVersion(deps, agent),
-      ),
-      import('#core/services/follow-versions.ts').then((services) =>
-        services.moveServicesToCurrentVersion(deps, agent),
-      ),
-    ]);
-    return { servicesUpdated };
-  },
-});
-
+/** Connect events of lower wings with reactions of higher wings; those of agents are in `agent-listeners.ts`. */
 export const secretListeners = (
   deps: Pick<Deps, 'main' | 'clock' | 'ids' | 'config' | 'log' | 'wakeServices'>,
 ): SecretListeners => ({

@@ -1,13 +1,13 @@
 import type { Config } from '#core/base/config.ts';
 import { watchBudgets as watchAllBudgets } from '#core/billing/budgets/watch.ts';
 import { sweepHolds } from '#core/billing/credits/ledger.ts';
-import { MessageStore } from '#core/collaboration/messages/store.ts';
 import { sweepDeliveries } from '#core/outbound/deliveries.ts';
 import { blobLifetimes } from '#core/ports/blob-lifetimes.ts';
 import type { Clock } from '#core/ports/clock.ts';
 import { takeBackCanaries as takeBackAll } from '#core/runs/canaries/take-back.ts';
 import { sweepLostRuns } from '#core/runs/sweep.ts';
 import { budgetListener, deliveryListeners } from './listeners.ts';
+import { tellWorkspace } from './tell-workspace.ts';
 
 type DepsOf<Work extends (deps: never, ...rest: never[]) => unknown> = Parameters<Work>[0];
 
@@ -25,11 +25,8 @@ export const watchBudgets = (deps: DepsOf<typeof watchAllBudgets> & DepsOf<typeo
   watchAllBudgets(deps, budgetListener(deps));
 
 export const takeBackCanaries = (
-  deps: DepsOf<typeof takeBackAll> & ConstructorParameters<typeof MessageStore>[0],
-): Promise<void> =>
-  takeBackAll(deps, (workspaceId, { id, ...notice }) =>
-    new MessageStore(deps, workspaceId).ensure(id, { ...notice, level: 'warning', metadata: null }),
-  );
+  deps: DepsOf<typeof takeBackAll> & Parameters<typeof tellWorkspace>[0],
+): Promise<void> => takeBackAll(deps, tellWorkspace(deps));
 
 const DAY_MS = 86_400_000;
 

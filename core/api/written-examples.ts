@@ -23,6 +23,8 @@ const evaluated = {
   eval_id: id(1),
   agent_name: 'triage',
   version: 'v4',
+  trigger: 'publish',
+  opens_gate: true,
   baseline: 'v3',
   status: 'completed',
   verdict: 'passed',

@@ -43,6 +43,8 @@ export interface KeyLimits {
   readonly expiresAt?: string;
   /** Names of the only agents that the key may publish. @default - all */
   readonly agents?: readonly string[];
+  /** Whether the key may publish previews only. @default false */
+  readonly previewsOnly?: true;
 }
 
 /** An agent that sends a request: a run, a service, or a client with the agent's static key. */
@@ -84,9 +86,13 @@ export interface StaticCaller {
   readonly name: string;
 }
 
-/** Returns the user of a call whose run may use the user's own connections; nothing for the call of an agent. */
-export const callingUser = ({ agent, userId }: Pick<Caller, 'agent' | 'userId'>): { readonly userId?: string } =>
-  agent === undefined ? { userId } : {};
+/** Returns the user of a call whose run may use the user's own connections; nothing for the call of an agent or a trust. */
+export const callingUser = ({
+  agent,
+  trust,
+  userId,
+}: Pick<Caller, 'agent' | 'trust' | 'userId'>): { readonly userId?: string } =>
+  agent === undefined && trust === undefined ? { userId } : {};
 
 /** Returns the workspace that the agent belongs to. Another workspace may pay for its calls. */
 export function agentWorkspaceOf(agent: AgentCaller): string {

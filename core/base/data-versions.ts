@@ -26,7 +26,7 @@ export const DATA_VERSIONS: readonly DataVersion[] = [
     platform: '0.1.0',
     changes: 'The first form.',
     migration: 'None: data without a version is of this one.',
-    shapes: 'b44c9a0675dba024',
+    shapes: 'af4c890ea381ccd3',
   },
 ];
 

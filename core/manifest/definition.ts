@@ -1,5 +1,6 @@
 import type { AgentSettings } from '#core/models/model-settings.ts';
 import type { LlmProvider } from '#core/ports/llm.ts';
+import type { EvalSettings } from './evals/settings.ts';
 import type { QueueRules } from './queue-rules.ts';
 import type { RetryPolicy } from './retry-policy.ts';
 import type { SessionRules } from './session-rules.ts';
@@ -75,6 +76,8 @@ export type AgentDefinition = {
   readonly sessions?: SessionRules | false;
   /** Only for loops and programs: whether the messages of a session share the files in `/home/user`. @default false */
   readonly workspace?: true;
+  /** How its versions are evaluated (`docs/interface/evals.md#settings`). @default - they are not */
+  readonly evals?: EvalSettings;
   readonly tags: string[];
   readonly is_public: boolean;
   /** `skill`, `org/skill` or `org/skill@v1`. */

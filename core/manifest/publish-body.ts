@@ -28,6 +28,7 @@ const WRITTEN = [
   'debounce',
   'sessions',
   'workspace',
+  'evals',
   'accepts_files',
   'accept',
   'max_files',
@@ -59,7 +60,13 @@ export function manifestOf(record: Readonly<Body>): Body {
   return { ...given, manifest: orchestration };
 }
 
-/** Returns the body of POST /agents that republishes a version unchanged. */
+/** Returns the body of POST /agents that publishes a folder. */
+export const bodyOfFolder = <T extends Body>({ body, evalFiles }: { readonly body: T; readonly evalFiles?: Body }) => ({
+  ...body,
+  ...(evalFiles && { eval_files: evalFiles }),
+});
+
+/** Returns the body of POST /agents that republishes a version unchanged, if it has no suites. */
 export const publishBodyOf = (record: Readonly<Body>): Body => ({
   ...manifestOf(record),
   input_schema: record.input_schema,

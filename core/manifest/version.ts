@@ -32,6 +32,46 @@ export interface AgentVersion {
   readonly forkedFrom?: string;
   /** Bytes of the blob with the contents of a skill's files; absent if the definition has them. */
   readonly contentsBytes?: number;
+  /** The suites that were published with it, which are in a blob; absent without any. */
+  readonly evalFiles?: EvalFiles;
+  /** What keeps it from becoming current until it was evaluated; absent without a gate. */
+  readonly gate?: Gate;
+  /** Present for a version that is never current and ends by itself. */
+  readonly preview?: { readonly name: string; readonly endsAt: string };
+}
+
+export interface EvalFiles {
+  readonly bytes: number;
+  /** Hex; the same for the same files. */
+  readonly sha256: string;
+}
+
+export const GATE_STATUSES = ['pending', 'passed', 'failed', 'overridden'] as const;
+export type GateStatus = (typeof GATE_STATUSES)[number];
+
+/** The gate of a version (`docs/interface/evals.md#gate`). Times are ISO texts. */
+export interface Gate {
+  readonly status: GateStatus;
+  /** The evaluation that decides, or decided last. */
+  readonly evalId: string;
+  /** Of that evaluation; null until it has one. */
+  readonly verdict: string | null;
+  /** Why the version is held, or why an owner opened the gate; null otherwise. */
+  readonly reason: string | null;
+  /** Whom the evaluation acts for: who published. */
+  readonly publisher: Publisher;
+  /** When the version could run, from which time on it waits; null before. */
+  readonly since: string | null;
+  readonly decidedAt: string | null;
+  /** Id of the user who opened the gate; null for the platform. */
+  readonly decidedBy: string | null;
+}
+
+export interface Publisher {
+  /** Of a trust, the id in place of a user's. */
+  readonly userId: string;
+  /** Whether the key was limited to the workspace. */
+  readonly isBound: boolean;
 }
 
 export interface Bundle {

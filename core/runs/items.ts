@@ -36,6 +36,7 @@ import { storedCosts } from './usage/costs.ts';
  * - `WS#<workspace id>#APPROVALS#<run id without dashes> / ...`: calls of its tools that wait (`approvals/store.ts`);
  * - `APPROVAL_LINK#<hash> / META`: a link about one of them (`approvals/links.ts`);
  * - `WS#<workspace id>#SCORES / <run id without dashes>`: what people and programs think of it (`scores/store.ts`);
+ * - `WS#<workspace id>#ONLINE / <run id without dashes>`: a note that it is to be scored, or was (`online/notes.ts`);
  * - `WS#<workspace id>#SHARES / <run id without dashes>` and `SHARE#<hash> / META`: its links (`shares/store.ts`).
  *
  * A busy workspace writes more than the 1,000 units a second that DynamoDB allows a partition, so its runs are spread by
@@ -194,6 +195,7 @@ export function newRunItems(
     announced: run.isAnnounced,
     trace: run.trace,
     telemetry: run.isExported,
+    online: run.isSampled,
     webhook_url: run.webhookUrl,
     context: run.context,
     retry: run.retries && storedRetries(run.retries),
@@ -401,6 +403,7 @@ export function newRunFrom(head: Item): NewRun {
     isAnnounced: head.announced as true | undefined,
     trace: head.trace as string | undefined,
     isExported: head.telemetry as true | undefined,
+    isSampled: head.online as true | undefined,
     webhookUrl: head.webhook_url as string | undefined,
     retries: retriesFrom(head.retry),
     queueId: head.queue as string | undefined,

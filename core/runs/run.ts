@@ -251,6 +251,8 @@ export interface NewRun {
   readonly trace?: string;
   /** Whether its spans are sent (`telemetry/backlog.ts`). @default - false */
   readonly isExported?: true;
+  /** Whether it is scored once it has completed (`online/notes.ts`). @default - false */
+  readonly isSampled?: true;
   /** Address that the call gave for the end of this run alone. */
   readonly webhookUrl?: string;
   /** Absent for a run that is not tried again. */

@@ -2,6 +2,7 @@ import { grantedSecrets } from '#core/accounts/grants/rights.ts';
 import { secretNamesOf } from '#core/accounts/secrets/store.ts';
 import { findWorkspace } from '#core/accounts/workspaces/store.ts';
 import { maySee } from '#core/agents/access.ts';
+import { checkMayBeNamed, whyNotNamed } from '#core/agents/gates/gate.ts';
 import { AgentStore, findAnyVersion, findNewest, type Resolved, resolveAgent } from '#core/agents/store.ts';
 import { isPaid } from '#core/agents/views.ts';
 import type { Caller } from '#core/base/caller.ts';
@@ -21,8 +22,8 @@ export type AgentDeps = Pick<Deps, 'main' | 'blobs' | 'clock' | 'ids'>;
 
 /**
  * Finds the agent version of a new service by `agent_id`, else by `agent` (`org/agent@v2`), else by `agent_name`; an
- * additional `agent_version` selects another version of the same agent. Throws NOT_FOUND for an unknown agent,
- * INVALID_INPUT for an unknown version.
+ * additional `agent_version` selects another version of the same agent. Throws NOT_FOUND for an unknown agent, INVALID_INPUT
+ * for an unknown version, and CONFLICT for a preview and if the gate of the agent holds its only versions.
  */
 export async function resolveHostedAgent(deps: AgentDeps, caller: Caller, body: NewServiceBody): Promise<Resolved> {
   if (body.agent_id) {
@@ -31,7 +32,12 @@ export async function resolveHostedAgent(deps: AgentDeps, caller: Caller, body: 
       throw new PlatformError('NOT_FOUND', `There is no agent version with the id "${body.agent_id.slice(0, 64)}".`);
     }
     const { agent_version: version } = body;
-    return version ? findVersion(deps, caller, named, version) : { agent: named };
+    if (version) return findVersion(deps, caller, named, version);
+    if (whyNotNamed(named) === undefined) return { agent: named };
+    // What follows starts with what it would follow to.
+    const current = await new AgentStore(deps, named.workspaceId).findVersion(named.name, 'latest');
+    if (current === undefined || named.preview !== undefined) checkMayBeNamed(named, 'agent_id');
+    return { agent: current ?? named };
   }
   const reference = body.agent ?? body.agent_name;
   const parts = splitReference(reference ?? '');
@@ -61,7 +67,7 @@ async function findVersion(deps: AgentDeps, caller: Caller, agent: AgentVersion,
   const found =
     resolved?.agent ??
     // If no version is runnable, use the latest: its error says what is missing.
-    (version === 'latest' ? (await store.listVersions(agent.name)).at(-1) : undefined);
+    (version === 'latest' ? await store.findNewestLive(agent.name) : undefined);
   const channel = resolved?.channel;
   if (channel !== undefined && agent.workspaceId !== caller.workspace.id) {
     throw new PlatformError(
@@ -70,7 +76,10 @@ async function findVersion(deps: AgentDeps, caller: Caller, agent: AgentVersion,
       { hint: `Name a version, such as ${refOf(agent)}.` },
     );
   }
-  if (found !== undefined && (await mayHost(deps, caller, found))) return { agent: found, channel };
+  if (found !== undefined && (await mayHost(deps, caller, found))) {
+    if (resolved === undefined || found.preview !== undefined) checkMayBeNamed(found, 'agent_version');
+    return { agent: found, channel };
+  }
   const what = isChannelName(version) ? 'channel' : 'version';
   throw new PlatformError(
     'INVALID_INPUT',

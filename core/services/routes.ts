@@ -30,7 +30,7 @@ export const serviceRoutes = defineRoutes([
     role: 'owner',
     request: { body: newService },
     response: { 201: one },
-    errors: ['NOT_FOUND', 'MISSING_SECRETS', 'UNPROCESSABLE'],
+    errors: ['NOT_FOUND', 'MISSING_SECRETS', 'UNPROCESSABLE', 'CONFLICT'],
   },
   {
     ...row,

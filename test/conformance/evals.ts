@@ -19,6 +19,8 @@ type Tables = Pick<Deps, 'main' | 'runs' | 'counters'>;
 // biome-ignore lint/suspicious/noExplicitAny: tests look into bodies of every shape.
 type Body = any;
 const MINUTE = 60_000;
+/** Nothing follows the agents of these tests. */
+const listening = (deps: Deps) => ({ ...deps, ...withoutListeners(deps) });
 const VERDICT = '{"reason": "Good.", "score": 1, "pass": true}';
 
 /** Evaluations on the tables of a host: each run is made once, even if any process dies. */
@@ -63,7 +65,7 @@ export function evalsSuite(makeTables: (clock: Deps['clock']) => Promise<Tables 
   /** Continues the evaluation on the clock of a host until it has ended. */
   async function workUntilEnded({ deps, ask }: Awaited<ReturnType<typeof world>>, eval_id: string): Promise<Body> {
     for (let tick = 0; tick < 50; tick++) {
-      await continueEvals(deps);
+      await continueEvals(listening(deps));
       const now = await ask('getEval', { eval_id });
       if (now.status !== 'running') return now;
       await deps.clock.advance(2 * MINUTE);
@@ -75,7 +77,7 @@ export function evalsSuite(makeTables: (clock: Deps['clock']) => Promise<Tables 
   test('processes that work on one evaluation make each run once', async () => {
     const here = await world();
     const { eval_id } = await here.create({ repeat: 5, tests: [{}, {}, {}, {}, {}] });
-    await Promise.all(Array.from({ length: 5 }, () => continueEvals(here.deps)));
+    await Promise.all(Array.from({ length: 5 }, () => continueEvals(listening(here.deps))));
     const ended = await workUntilEnded(here, eval_id);
     expect(ended).toMatchObject({ verdict: 'passed', counts: { runs: 25, done: 25, passed: 25 } });
     expect(await here.runs()).toHaveLength(25);
@@ -99,7 +101,7 @@ export function evalsSuite(makeTables: (clock: Deps['clock']) => Promise<Tables 
           counters: crashing(counters, fuse),
           llm: crashing(llm, fuse),
         };
-        await continueEvals(mortal).catch(() => {});
+        await continueEvals(listening(mortal)).catch(() => {});
         isOver = fuse.callsLeft > 0;
         // Runs of the dead host are past their deadline.
         await here.deps.clock.advance(10 * MINUTE);
@@ -130,7 +132,7 @@ export function evalsSuite(makeTables: (clock: Deps['clock']) => Promise<Tables 
     expect(made.eval_id).not.toBe(eval_id);
     const before = (await here.runs()).length;
     expect(await here.ask('abortEval', { eval_id: made.eval_id })).toMatchObject({ status: 'aborted', verdict: null });
-    await continueEvals(here.deps);
+    await continueEvals(listening(here.deps));
     expect((await here.runs()).length).toBe(before);
     expect(await here.ask('abortEval', { eval_id: made.eval_id })).toMatchObject({ status: 'aborted' });
     await here.create({ tests: [{}] });

@@ -7,7 +7,7 @@ import { createMcpEndpoint } from '#adapters/mcp/endpoint.ts';
 import { createMcpToolServers } from '#adapters/mcp/tool-servers.ts';
 import { createToolSignIn } from '#adapters/mcp/tool-sign-in.ts';
 import { JoseIdTokens } from '#adapters/oidc/id-tokens.ts';
-import { agentListeners } from '#core/api/listeners.ts';
+import { agentListeners } from '#core/api/agent-listeners.ts';
 import { type Config, parseConfig } from '#core/base/config.ts';
 import { questionListener } from '#core/collaboration/questions.ts';
 import { runInstall } from '#core/execution/install/install.ts';

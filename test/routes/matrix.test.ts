@@ -116,7 +116,7 @@ const ask = async (row: Route, actor: Actor, of: (typeof TARGETS)[number]): Prom
 };
 
 /** Rows that answer 404 because the thing exists but is empty. */
-const EMPTY = ['downloadOwnBundle', 'downloadOwnSkillFiles', 'getRunDag'];
+const EMPTY = ['downloadOwnBundle', 'downloadOwnSkillFiles', 'downloadOwnEvalFiles', 'getRunDag'];
 /** Rows that accept the key of a run only, of all service keys. */
 const OF_RUN_KEYS = ['getRun', 'listRunEvents', 'listRunSteps', 'putRunStep'];
 /** The secret in the path gives the right, regardless of the caller. */

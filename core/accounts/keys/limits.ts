@@ -39,8 +39,13 @@ function isEnough(scope: KeyScope, row: KeyNeeds): boolean {
   return needed === 'read' || scope === needed || scope === 'manage';
 }
 
-/** Throws FORBIDDEN if the key of the caller may not publish an agent of this name. */
-export function checkMayPublish({ limits }: Pick<Caller, 'limits'>, name: string): void {
+/** Throws FORBIDDEN if the key of the caller may not publish an agent of this name, or only previews of it. */
+export function checkMayPublish({ limits }: Pick<Caller, 'limits'>, name: string, isPreview: boolean): void {
+  if (limits?.previewsOnly === true && !isPreview) {
+    throw new PlatformError('FORBIDDEN', 'This API key may publish previews only.', {
+      hint: 'Give the preview a name: platform publish --preview <name> (docs/ci.md).',
+    });
+  }
   if (limits?.agents === undefined || limits.agents.includes(name)) return;
   throw new PlatformError('FORBIDDEN', `This API key may not publish an agent called "${name}".`, {
     hint: 'Its trust lists the agents that it may publish (docs/ci.md).',

@@ -80,10 +80,15 @@ function newFrom(item: Item): ApiKey {
   };
 }
 
-function limitsFrom({ scope, workspace_id, expires_at, agents }: Item): Pick<ApiKey, 'limits'> {
+function limitsFrom({ scope, workspace_id, expires_at, agents, previews_only }: Item): Pick<ApiKey, 'limits'> {
   if (scope === undefined && workspace_id === undefined && expires_at === undefined) return {};
   const limits = { scope: scope as KeyScope, workspaceId: workspace_id as string, expiresAt: expires_at as string };
-  return { limits: { ...limits, ...(agents !== undefined && { agents: agents as string[] }) } };
+  return {
+    limits: {
+      ...{ ...limits, ...(agents !== undefined && { agents: agents as string[] }) },
+      ...(previews_only === true && { previewsOnly: true as const }),
+    },
+  };
 }
 
 /** Finds a user's key; `undefined` for an access token and a key of a trust, which can neither sign in nor create keys. */
@@ -232,7 +237,12 @@ export function newClientToken(
  */
 export function newTrustKey(
   { clock, ids }: Pick<Deps, 'clock' | 'ids'>,
-  { trust, workspace, agents }: { trust: TrustCaller; workspace: Workspace; agents: readonly string[] | undefined },
+  {
+    trust,
+    workspace,
+    agents,
+    previewsOnly,
+  }: { trust: TrustCaller; workspace: Workspace } & Pick<KeyLimits, 'agents' | 'previewsOnly'>,
   expires: number,
 ): { readonly key: string; readonly record: ApiKey; readonly operation: TransactOperation } {
   const key = newKey(ids);
@@ -251,6 +261,7 @@ export function newTrustKey(
     expires_at: isoTime(expires),
     trust: { ...trust, claims: { ...trust.claims } },
     ...(agents !== undefined && { agents: [...agents] }),
+    ...(previewsOnly && { previews_only: true }),
     ttl: epochSeconds(expires),
   };
   return { key, record: fromItem(item), operation: { op: 'put', item, condition: absent() } };

@@ -21,6 +21,8 @@ const KEY_LIFE_MS = 10 * 60_000;
 /** Refused attempts of an hour that the audit log of a workspace has: anybody may try. */
 const MAX_LISTED_REFUSALS = 30;
 const HOUR_MS = 3_600_000;
+/** More than a trust can name. */
+const MANY_AGENTS = 1000;
 const OPERATION = 'exchangeTrustToken';
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
@@ -95,8 +97,12 @@ async function exchanged(deps: ExchangeDeps, workspace: Workspace, token: string
   checkStays(workspace, 'change');
   await useUp(deps, issuer, verified, job);
   const trustEnd = trust.expiresAt === undefined ? Number.POSITIVE_INFINITY : Date.parse(trust.expiresAt);
-  const { agents } = trust;
-  const made = newTrustKey(deps, { trust: job, workspace, agents }, Math.min(now + KEY_LIFE_MS, trustEnd));
+  const { agents, previewsOnly } = trust;
+  const made = newTrustKey(
+    deps,
+    { trust: job, workspace, agents, previewsOnly },
+    Math.min(now + KEY_LIFE_MS, trustEnd),
+  );
   const { id: keyId, userId, prefix } = made.record;
   const subject = { workspaceId: workspace.id, operation: OPERATION, by: { userId, keyId, trust: job } };
   const written = await deps.main.transact([
@@ -133,8 +139,8 @@ async function verifiedToken({ idTokens, log }: ExchangeDeps, token: string, iss
 }
 
 /**
- * Returns the trust whose conditions the token meets, the one for most agents if it meets several; else the first one, and
- * why it is not met.
+ * Returns the trust whose conditions the token meets; of several, one for all versions before one for previews, then the one
+ * for most agents. Else the first one, and why it is not met.
  */
 function choose(
   { config }: Pick<ExchangeDeps, 'config'>,
@@ -149,7 +155,9 @@ function choose(
     if (!audiences.some((each) => wanted.includes(each))) return `its audience is not ${wanted.join(' or ')}`;
     return unmet(trust.conditions, claims);
   };
-  const agentsOf = ({ agents }: Trust): number => agents?.length ?? Number.POSITIVE_INFINITY;
+  // One that may publish versions counts for more than one for previews.
+  const agentsOf = ({ agents, previewsOnly }: Trust): number =>
+    (agents?.length ?? MANY_AGENTS) + (previewsOnly ? 0 : 2 * MANY_AGENTS);
   const met = trusts.filter((trust) => problemOf(trust) === undefined).sort((a, b) => agentsOf(b) - agentsOf(a));
   return met[0] ? [met[0]] : [trusts[0]!, problemOf(trusts[0]!)];
 }

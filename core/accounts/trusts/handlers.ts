@@ -17,7 +17,7 @@ export const trustHandlers = (deps: ExchangeDeps): Handlers<typeof trustRoutes> 
   },
 
   async createTrust({ caller, body }) {
-    const { audience, agents, expires_at, claims = {} } = body;
+    const { audience, agents, previews_only, expires_at, claims = {} } = body;
     const issuer = checkedIssuer(deps, body.issuer ?? GITHUB_ISSUER);
     const given = GITHUB_CLAIMS.map((name) => [name, body[name]] as const).filter(([, value]) => value !== undefined);
     const conditions: Record<string, string> = { ...claims };
@@ -43,7 +43,8 @@ export const trustHandlers = (deps: ExchangeDeps): Handlers<typeof trustRoutes> 
     if ((await listTrusts(deps, workspaceId)).length >= MAX_TRUSTS) {
       throw new PlatformError('CONFLICT', `This workspace has ${MAX_TRUSTS} trusts, the maximum: delete one first.`);
     }
-    const about = { id: deps.ids.uuid(), workspaceId, issuer, audience, conditions, agents, expiresAt };
+    const previewsOnly = previews_only ? (true as const) : undefined;
+    const about = { id: deps.ids.uuid(), workspaceId, issuer, audience, conditions, agents, previewsOnly, expiresAt };
     const trust = { ...about, createdBy: caller.userId, createdAt: isoTime(now) };
     await putTrust(deps, trust);
     return { status: 201, body: { trust: shown(deps, { ...trust, lastUsedAt: null }) } };
@@ -68,6 +69,7 @@ export const trustHandlers = (deps: ExchangeDeps): Handlers<typeof trustRoutes> 
         workspace_slug: workspace.slug,
         trust_id: trust.id,
         agents: trust.agents ? [...trust.agents] : null,
+        previews_only: trust.previewsOnly ?? false,
       },
       headers: { 'cache-control': 'no-store' },
     };
@@ -80,6 +82,7 @@ const shown = ({ config }: Pick<Deps, 'config'>, trust: Trust) => ({
   audience: trust.audience ?? config.baseUrl ?? '',
   claims: { ...trust.conditions },
   agents: trust.agents ? [...trust.agents] : null,
+  previews_only: trust.previewsOnly ?? false,
   expires_at: trust.expiresAt ?? null,
   created_by: trust.createdBy,
   created_at: trust.createdAt,

@@ -16,6 +16,7 @@ const trust = z.object({
   audience: z.string().describe('Audience that the tokens must have.'),
   claims: z.record(z.string(), z.string()).describe('Claims that the tokens must have; a * at the end: any ending.'),
   agents: z.array(z.string()).nullable().describe('Names of the agents that may be published. null: all.'),
+  previews_only: z.boolean().describe('Whether only previews may be published.'),
   expires_at: z.iso.datetime().nullable().describe('When the trust ends. null: never.'),
   created_by: z.string().describe('Id of the user.'),
   created_at: z.iso.datetime(),
@@ -39,7 +40,7 @@ export const trustRoutes = defineRoutes([
     ...row,
     operationId: 'createTrust',
     audit: {
-      request: ['issuer', 'repository', 'ref', 'environment', 'workflow', 'agents', 'expires_at'],
+      request: ['issuer', 'repository', 'ref', 'environment', 'workflow', 'agents', 'previews_only', 'expires_at'],
       response: { trust_id: 'trust.id' },
     },
     method: 'POST',
@@ -78,6 +79,10 @@ export const trustRoutes = defineRoutes([
           .max(MAX_AGENTS)
           .optional()
           .describe('Names of the only agents that may be published. Default: all.'),
+        previews_only: z
+          .boolean()
+          .optional()
+          .describe('Only previews may be published, as by the jobs of pull requests. Default: false.'),
         expires_at: requestTime.optional().describe('When the trust ends. Default: never.'),
       }),
     },
@@ -115,6 +120,7 @@ export const trustRoutes = defineRoutes([
         workspace_slug: z.string().describe('Slug of that workspace.'),
         trust_id: z.uuid().describe('The trust whose conditions the token meets.'),
         agents: z.array(z.string()).nullable().describe('Names of the agents that may be published. null: all.'),
+        previews_only: z.boolean().describe('Whether only previews may be published.'),
       }),
     },
     errors: ['UNAUTHORIZED', 'FORBIDDEN', 'RATE_LIMITED'],

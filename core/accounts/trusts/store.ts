@@ -15,6 +15,8 @@ export interface Trust {
   readonly conditions: Conditions;
   /** Names of the only agents that may be published. @default - all */
   readonly agents?: readonly string[] | undefined;
+  /** Whether only previews may be published. @default false */
+  readonly previewsOnly?: true | undefined;
   /** ISO 8601. @default - never */
   readonly expiresAt?: string | undefined;
   /** Id of the user. */
@@ -34,6 +36,7 @@ const fromItem = (workspaceId: string, item: Item): Trust => ({
   audience: item.audience as string | undefined,
   conditions: item.conditions as Record<string, string>,
   agents: item.agents as string[] | undefined,
+  previewsOnly: item.previews_only === true ? true : undefined,
   expiresAt: item.expires_at as string | undefined,
   createdBy: item.created_by as string,
   createdAt: item.created_at as string,
@@ -48,6 +51,7 @@ export async function putTrust({ main }: TrustDeps, trust: Omit<Trust, 'lastUsed
     audience: trust.audience,
     conditions: { ...trust.conditions },
     agents: trust.agents && [...trust.agents],
+    previews_only: trust.previewsOnly,
     expires_at: trust.expiresAt,
     created_by: trust.createdBy,
     created_at: trust.createdAt,

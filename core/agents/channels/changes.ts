@@ -5,9 +5,10 @@ import { engineTraits } from '#core/manifest/engines.ts';
 import { fullNameOf, parseVersion, refOf, versionName, writtenVersion } from '#core/manifest/references.ts';
 import type { AgentVersion } from '#core/manifest/version.ts';
 import type { Deps } from '#core/ports/deps.ts';
+import { checkMayBeNamed } from '../gates/gate.ts';
 import type { AgentListeners } from '../listeners.ts';
 import { AgentStore } from '../store.ts';
-import { isWatched, type StoredCanary, type StoredChannel, whyTakenBack } from './channel.ts';
+import { isWatched, type StoredCanary, type StoredChannel, type TakenBack, whyTakenBack } from './channel.ts';
 import type { channelRoutes } from './routes.ts';
 import { type ChangeRequest, ChannelStore, type Decided, type NamedChannel } from './store.ts';
 
@@ -109,14 +110,14 @@ export async function deleteChannel(deps: ChangeDeps, { caller, agent, channel: 
 }
 
 /**
- * Takes the canary of a channel back, because its calls failed. Returns the channel; `undefined` if it changed since it
+ * Takes the canary of a channel back, because its calls failed or had bad scores. Returns the channel; `undefined` if it changed since it
  * had this revision. Safe to repeat.
  */
 export async function takeBack(
   deps: Pick<Deps, 'main' | 'clock'>,
   agent: Pick<AgentVersion, 'workspaceId' | 'name' | 'orgSlug'>,
   { name, revision }: Pick<NamedChannel, 'name' | 'revision'>,
-  counts: { readonly calls: number; readonly failed: number },
+  counts: Pick<TakenBack, 'calls' | 'failed' | 'score'>,
 ): Promise<NamedChannel | undefined> {
   const now = new Date(deps.clock.now()).toISOString();
   const changed = await new ChannelStore(deps, agent).change(
@@ -125,7 +126,7 @@ export async function takeBack(
     (before) => {
       // A person was faster: what they decided holds.
       if (before?.canary === undefined || before.revision !== revision || !isWatched(before)) return 'unchanged';
-      const taken_back = { at: now, calls: counts.calls, failed: counts.failed, is_told: false };
+      const taken_back = { at: now, ...counts, is_told: false };
       return { action: 'taken_back', channel: { ...before, canary: { ...before.canary, percent: 0, taken_back } } };
     },
   );
@@ -163,7 +164,7 @@ function moved(
 async function canaryFrom(
   deps: ChangeDeps,
   agent: AgentVersion,
-  { version, percent, key, max_error_rate, min_calls }: NonNullable<NewChannel['canary']>,
+  { version, percent, key, max_error_rate, min_calls, min_score }: NonNullable<NewChannel['canary']>,
 ): Promise<StoredCanary> {
   return {
     version: await runnableVersion(deps, agent, version, 'canary.version'),
@@ -171,10 +172,11 @@ async function canaryFrom(
     ...(key != null && { key }),
     max_error_rate: max_error_rate ?? DEFAULT_MAX_ERROR_RATE,
     min_calls: min_calls ?? DEFAULT_MIN_CALLS,
+    ...(min_score != null && { min_score }),
   };
 }
 
-/** Returns the number of a version that can run. Throws NOT_FOUND, UNPROCESSABLE. */
+/** Returns the number of a version that can run. Throws NOT_FOUND, UNPROCESSABLE, and CONFLICT for one that its gate holds and for a preview. */
 async function runnableVersion(
   deps: ChangeDeps,
   { workspaceId, name, orgSlug }: AgentVersion,
@@ -195,5 +197,6 @@ async function runnableVersion(
       { hint: 'Upload the code, and wait for the end of the installation.' },
     );
   }
+  checkMayBeNamed(found, `body.${member}`);
   return found.version;
 }

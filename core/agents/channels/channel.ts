@@ -29,6 +29,8 @@ export type StoredCanary = {
   readonly key?: Stick;
   readonly max_error_rate: number;
   readonly min_calls: number;
+  /** @default - its online scores do not matter */
+  readonly min_score?: number;
   /** Why the platform took it back. @default - it did not */
   readonly taken_back?: TakenBack;
 };
@@ -37,6 +39,8 @@ export type TakenBack = {
   readonly at: string;
   readonly calls: number;
   readonly failed: number;
+  /** The mean of its online scores, if it was below `min_score`. */
+  readonly score?: { readonly mean: number; readonly runs: number; readonly min: number };
   /** Whether the workspace has the message about it. */
   readonly is_told: boolean;
 };
@@ -100,12 +104,36 @@ export function textOf({ version, canary }: Pick<StoredChannel, 'version' | 'can
 /** Whether background work has something to do: a canary gets calls, or it was taken back and the workspace was not told yet. */
 export const isWatched = ({ canary }: StoredChannel): boolean =>
   canary !== undefined &&
-  (canary.taken_back === undefined ? canary.percent > 0 && canary.max_error_rate < 1 : !canary.taken_back.is_told);
+  (canary.taken_back === undefined ? canary.percent > 0 && mayBeTakenBack(canary) : !canary.taken_back.is_told);
+
+const mayBeTakenBack = ({ max_error_rate, min_score }: StoredCanary): boolean =>
+  max_error_rate < 1 || min_score !== undefined;
 
 /** Returns how often the calls failed, from 0 to 1. */
 export const errorRate = ({ calls, failed }: Pick<TakenBack, 'calls' | 'failed'>): number =>
   calls === 0 ? 0 : failed / calls;
 
+/** What happened on a canary's side of its channel. `meanScore` is null without an online score. */
+export interface CanaryCounts {
+  readonly calls: number;
+  readonly failed: number;
+  readonly scored: number;
+  readonly meanScore: number | null;
+}
+
+/** Returns why a canary is to be taken back; `undefined` if it is not. */
+export function verdictOn(
+  { max_error_rate, min_calls, min_score }: StoredCanary,
+  { calls, failed, scored, meanScore }: CanaryCounts,
+): Pick<TakenBack, 'calls' | 'failed' | 'score'> | undefined {
+  const counts = { calls, failed };
+  if (calls >= min_calls && errorRate(counts) > max_error_rate) return counts;
+  if (min_score === undefined || meanScore === null || scored < min_calls || meanScore >= min_score) return undefined;
+  return { ...counts, score: { mean: meanScore, runs: scored, min: min_score } };
+}
+
 /** Why a canary was taken back. */
-export const whyTakenBack = (counts: Pick<TakenBack, 'calls' | 'failed'>): string =>
-  `error rate ${errorRate(counts).toFixed(2)} over ${counts.calls} calls`;
+export function whyTakenBack({ score, ...counts }: Pick<TakenBack, 'calls' | 'failed' | 'score'>): string {
+  if (score === undefined) return `error rate ${errorRate(counts).toFixed(2)} over ${counts.calls} calls`;
+  return `mean score ${score.mean.toFixed(2)} over ${score.runs} scored runs, less than ${score.min}`;
+}

@@ -7,20 +7,15 @@ import type { Deps } from '#core/ports/deps.ts';
 import { findOwn } from '../access.ts';
 import type { AgentListeners } from '../listeners.ts';
 import { deleteChannel, promoteCanary, putChannel, rollBackChannel } from './changes.ts';
-import { errorRate, type StoredChannel, whyTakenBack } from './channel.ts';
+import { type CanaryCounts, errorRate, type StoredChannel, whyTakenBack } from './channel.ts';
 import type { channelRoutes } from './routes.ts';
 import { ChannelStore, type NamedChannel } from './store.ts';
-
-interface SideCalls {
-  readonly calls: number;
-  readonly failed: number;
-}
 
 /** Returns the ended calls of a channel since its last change, by side. */
 export type ChannelCallsOf = (
   agent: Pick<AgentVersion, 'workspaceId' | 'name'>,
   channel: Pick<StoredChannel, 'id' | 'revision'>,
-) => Promise<{ readonly version: SideCalls; readonly canary: SideCalls }>;
+) => Promise<{ readonly version: CanaryCounts; readonly canary: CanaryCounts }>;
 
 type ChannelDeps = Pick<Deps, 'main' | 'blobs' | 'clock' | 'ids'> & {
   readonly listeners: AgentListeners;
@@ -112,12 +107,14 @@ function viewOf(agent: AgentVersion, { name, version, canary, revision, created_
   };
 }
 
-function canaryView({ version, taken_back: end, key = undefined, ...canary }: NonNullable<StoredChannel['canary']>) {
-  const taken_back = end ? { at: end.at, why: whyTakenBack(end), calls: end.calls, failed: end.failed } : null;
-  return { ...canary, version: versionName(version), key: key ?? null, taken_back };
+function canaryView({ version, taken_back: end, key, min_score, ...canary }: NonNullable<StoredChannel['canary']>) {
+  const taken_back = end
+    ? { at: end.at, why: whyTakenBack(end), calls: end.calls, failed: end.failed, mean_score: end.score?.mean ?? null }
+    : null;
+  return { ...canary, version: versionName(version), key: key ?? null, min_score: min_score ?? null, taken_back };
 }
 
-const callsView = (counts: SideCalls) => ({
-  ...{ calls: counts.calls, failed: counts.failed },
-  error_rate: counts.calls === 0 ? null : errorRate(counts),
+const callsView = ({ calls, failed, scored, meanScore }: CanaryCounts) => ({
+  ...{ calls, failed, scored, mean_score: meanScore },
+  error_rate: calls === 0 ? null : errorRate({ calls, failed }),
 });

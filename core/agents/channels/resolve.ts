@@ -1,5 +1,6 @@
 import type { AgentVersion } from '#core/manifest/version.ts';
 import type { Deps } from '#core/ports/deps.ts';
+import { previewIn } from '../previews/preview.ts';
 import { readHead } from '../record.ts';
 import { type CalledChannel, channelIn, isOnCanary, type Sticking } from './channel.ts';
 
@@ -8,22 +9,23 @@ interface Agents {
 }
 
 /**
- * Finds the version that a channel of an agent gives a call, or everything else without `sticking`; `undefined` if there is
- * none.
+ * Finds the version that a channel of an agent gives a call, or everything else without `sticking`, or that of a preview;
+ * `undefined` if there is none of this name.
  */
 export async function resolveChannel(
-  deps: Pick<Deps, 'main'>,
+  deps: Pick<Deps, 'main' | 'clock'>,
   agents: Agents,
   agent: { readonly workspaceId: string; readonly name: string },
   channelName: string,
   sticking: Sticking | undefined,
-): Promise<{ readonly agent: AgentVersion; readonly channel: CalledChannel } | undefined> {
-  const { channels, current } = await readHead(deps, agent.workspaceId, agent.name);
+): Promise<{ readonly agent: AgentVersion; readonly channel?: CalledChannel } | undefined> {
+  const { channels, previews, current } = await readHead(deps, agent.workspaceId, agent.name);
   const channel = channelIn(channels, channelName);
   if (channel === undefined) {
-    // Makes as many reads as for a channel that exists, so that timing reveals nothing of private agents.
-    await agents.findVersion(agent.name, Math.max(current, 1));
-    return undefined;
+    const preview = previewIn(previews, channelName, deps.clock.now());
+    // Makes as many reads as for a name that exists, so that timing reveals nothing of private agents.
+    const version = await agents.findVersion(agent.name, preview?.version ?? Math.max(current, 1));
+    return preview && version && { agent: version };
   }
   const isCanary = sticking !== undefined && isOnCanary(agent, channel, sticking);
   const found = await agents.findVersion(agent.name, isCanary ? channel.canary!.version : channel.version);

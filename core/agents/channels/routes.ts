@@ -14,6 +14,8 @@ const sideCalls = z.object({
   calls: z.int().describe('Calls that have ended and were not cancelled.'),
   failed: z.int().describe('How many of them failed, or ran out of time.'),
   error_rate: z.number().nullable().describe('From 0 to 1; null before the first call.'),
+  scored: z.int().describe('How many of them have an online score.'),
+  mean_score: z.number().nullable().describe('Mean of these scores, from 0 to 1; null before the first.'),
 });
 const named = z.object({
   version: z.string().describe('The version that calls ran.'),
@@ -36,13 +38,21 @@ export const channelView = z.object({
       percent: z.number().describe('Part of the calls that it gets, from 0 to 100.'),
       key: z.enum(STICKS).nullable().describe('What callers stick by. Null: the first of these that a call has.'),
       max_error_rate: z.number().describe('Error rate above which the platform takes it back. 1: never.'),
-      min_calls: z.int().describe('Number of ended calls before the platform judges it.'),
+      min_calls: z.int().describe('Number of ended calls, or of scored runs, before the platform judges it.'),
+      min_score: z
+        .number()
+        .nullable()
+        .describe('Mean online score below which the platform takes it back. Null: scores do not matter.'),
       taken_back: z
         .object({
           at: time.describe('When the platform did.'),
-          why: z.string().describe('How many of its calls had failed, in words.'),
+          why: z.string().describe('How many of its calls had failed, or how low its scores were, in words.'),
           calls: z.int().describe('Number of its ended calls.'),
           failed: z.int().describe('How many of them failed.'),
+          mean_score: z
+            .number()
+            .nullable()
+            .describe('Mean of its online scores, if it was too low. Null: its calls failed too often.'),
         })
         .nullable()
         .describe('Set if the platform took it back.'),
@@ -131,7 +141,10 @@ export const channelRoutes = defineRoutes([
               .min(1)
               .max(1_000_000)
               .nullish()
-              .describe('Number of ended calls before the platform judges it. Default: 20.'),
+              .describe('Number of ended calls, or of scored runs, before the platform judges it. Default: 20.'),
+            min_score: rate
+              .nullish()
+              .describe('Mean online score below which the platform takes it back, from 0 to 1. Default: none.'),
           })
           .nullish()
           .describe('A version that gets a part of the calls. Default: none.'),

@@ -115,7 +115,7 @@ export class ChannelStore {
       const decided = await decide(before);
       if (decided === 'unchanged') return { changed: before };
       const { action, channel } = decided;
-      if (before === undefined) this.#checkNew(name, head.channels);
+      if (before === undefined) this.#checkNew(name, head);
       const now = isoTime(clock.now());
       const revision = (before?.revision ?? 0) + 1;
       const after: StoredChannel | undefined = channel && {
@@ -208,9 +208,15 @@ export class ChannelStore {
     });
   }
 
-  #checkNew(name: string, channels: StoredChannels): void {
+  #checkNew(name: string, { channels, previews }: Head): void {
     if (!isChannelName(name)) {
       throw new PlatformError('INVALID_INPUT', `path.channel: "${name.slice(0, 64)}" ${CHANNEL_NAME_RULE}.`);
+    }
+    if (Object.hasOwn(previews, name)) {
+      const { orgSlug, name: agent } = this.#agent;
+      throw new PlatformError('CONFLICT', `path.channel: ${orgSlug}/${agent} has a preview called ${name}.`, {
+        hint: 'Give the channel another name, or delete the version of the preview.',
+      });
     }
     if (Object.keys(channels).length < MAX_CHANNELS) return;
     throw new PlatformError(

@@ -9,6 +9,7 @@ import type { Blobs } from '#core/ports/blobs.ts';
 import type { Table } from '#core/ports/table.ts';
 import { withoutListeners } from '#test/helpers/agents.ts';
 import { type MemoryDeps, memoryDeps } from '#test/helpers/memory-deps.ts';
+import { evalContentsOf, evalFilesKey } from '../eval-files.ts';
 import { makeCurrent, publish, removeVersions } from '../publish.ts';
 import { versionKey } from '../record.ts';
 import { skillFilesKey } from '../skills/skill-contents.ts';
@@ -56,7 +57,8 @@ const definition = (name: string, prompt = '', skill_files: readonly SkillFile[]
 /** Publishes a program without its code; a large one has further files, too. */
 const publishProgram = (deps: KeptDeps, workspace: Workspace = WORKSPACES[0], prompt = '') => {
   const files = prompt === LARGE ? [BINARY] : [];
-  return publish(withoutListeners(deps), workspace, definition('program', prompt, files), { runnable: false });
+  const evals = prompt === LARGE ? evalContentsOf({ 'evals/a.yaml': 'tests: [{}]' }) : undefined;
+  return publish(withoutListeners(deps), workspace, definition('program', prompt, files), { runnable: false, evals });
 };
 
 async function uploadCode(deps: KeptDeps, version: AgentVersion, code: string, hash?: string): Promise<AgentVersion> {
@@ -92,7 +94,8 @@ async function expectedUse({ main }: KeptDeps, known: Iterable<AgentVersion>, wo
     // biome-ignore lint/suspicious/noExplicitAny: an item as it is stored.
     const item = (await main.get(versionKey(version))) as any;
     versions += 1;
-    bytes += item.definition_bytes + (item.contents_bytes ?? 0) + (item.bundle?.size_bytes ?? 0);
+    bytes +=
+      item.definition_bytes + (item.contents_bytes ?? 0) + (item.evals_bytes ?? 0) + (item.bundle?.size_bytes ?? 0);
     if (item.install?.held_layer) layers.set(item.install.held_layer, item.install.held_layer.length * 100);
   }
   for (const size of layers.values()) bytes += size;
@@ -106,10 +109,11 @@ async function listAll(deps: KeptDeps): Promise<AgentVersion[]> {
 
 /** Expects that each live version has its blobs and that the counters match the stored data. */
 async function expectExact(deps: KeptDeps, known: ReadonlyMap<string, AgentVersion>): Promise<void> {
-  for (const { id, bundle, install, contentsBytes } of await listAll(deps)) {
+  for (const { id, bundle, install, contentsBytes, evalFiles } of await listAll(deps)) {
     if (bundle) expect(await deps.blobs.size(bundle.key!)).toBe(bundle.sizeBytes);
     if (install?.heldLayer) expect(await deps.blobs.size(install.layer)).toBe(install.heldLayer.length * 100);
     if (contentsBytes) expect(await deps.blobs.size(skillFilesKey(id))).toBe(contentsBytes);
+    if (evalFiles) expect(await deps.blobs.size(evalFilesKey(id))).toBe(evalFiles.bytes);
   }
   for (const { id } of WORKSPACES)
     expect(await agentUse(deps, id)).toEqual(await expectedUse(deps, known.values(), id));

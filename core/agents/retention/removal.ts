@@ -2,6 +2,7 @@ import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { retryOnConflict } from '#core/ports/retry-on-conflict.ts';
 import { exists, type Item, queryAll, type TransactOperation } from '#core/ports/table.ts';
+import { evalFilesKey } from '../eval-files.ts';
 import { type BundleItem, definitionKey, type InstallItem, idKey } from '../record.ts';
 import { skillFilesKey } from '../skills/skill-contents.ts';
 import { deleteGarbage, discard, GARBAGE_INDEX, garbageIndex, releaseHolder } from './blobs.ts';
@@ -31,6 +32,7 @@ export function deletedVersion(item: Item, at: number): TransactOperation {
       bundle: (item.bundle as BundleItem | undefined)?.key,
       held_layer: (item.install as InstallItem | undefined)?.held_layer,
       ...(item.contents_bytes !== undefined && { contents: skillFilesKey(id) }),
+      ...(item.evals_bytes !== undefined && { evals: evalFilesKey(id) }),
       ...(item.dev_of !== undefined && { dev_of: item.dev_of, blobs_until: at + BUILD_BLOBS_MS }),
       ...garbageIndex(at, id),
     },
@@ -80,6 +82,7 @@ async function removeForGood(deps: Pick<Deps, 'main' | 'clock'>, { pk, sk }: Pic
       ...(item.dev_of === undefined ? [] : [{ op: 'delete', key: idKey(sk) } as const]),
       discard(deps, definitionKey(sk), until),
       ...(item.contents === undefined ? [] : [discard(deps, item.contents as string, until)]),
+      ...(item.evals === undefined ? [] : [discard(deps, item.evals as string, until)]),
     ]);
     return ok || undefined;
   });

@@ -99,14 +99,15 @@ const LIMITS = [
   ['agent_bytes', 'bytes'],
 ] as const;
 
-/** Size of a version's definition, files of a skill, and bundle. */
+/** Size of a version's definition, files of a skill, suites, and bundle. */
 export function bytesOfVersion(item: Item): number {
   const { definition, definition_bytes: size } = item;
   const bundle = item.bundle as { readonly size_bytes: number } | undefined;
   // Versions of 0.1.0 record no size; their large definitions count as 0.
   const text = definition === undefined ? 0 : Buffer.byteLength(JSON.stringify(definition));
   const contents = (item.contents_bytes as number | undefined) ?? 0;
-  return ((size as number | undefined) ?? text) + contents + (bundle?.size_bytes ?? 0);
+  const evals = (item.evals_bytes as number | undefined) ?? 0;
+  return ((size as number | undefined) ?? text) + contents + evals + (bundle?.size_bytes ?? 0);
 }
 
 /** Recounts the workspaces that are due and corrects their counters if they differ. */

@@ -32,7 +32,7 @@ export async function findSkill(
       ? await new AgentStore(deps, home.workspaceId).findVersion(name, parseVersion(version)!)
       : await resolveAgent(deps, org, name, version);
   // Same message for absent and private skills: only its own workspace may learn that a private skill exists.
-  if (!found || !(found.definition.is_public || found.workspaceId === home.workspaceId)) {
+  if (!found || found.preview || !(found.definition.is_public || found.workspaceId === home.workspaceId)) {
     return { problem: `does not exist, or the workspace "${home.slug}" may not use it` };
   }
   if (found.definition.type !== 'skill') return { problem: `is not a skill: its type is ${found.definition.type}` };

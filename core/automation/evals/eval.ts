@@ -13,6 +13,10 @@ export interface Evaluation {
   readonly agentName: string;
   /** See `AgentVersion.firstVersion`: an agent of the same name that was deleted before has other evaluations. */
   readonly firstVersion: number;
+  /** Present if a publish started it. */
+  readonly trigger?: 'publish';
+  /** Whether the gate of its version opens if it passes. @default false */
+  readonly opensGate?: true;
   /** Ids and names of the versions. */
   readonly versions: { readonly candidate: EvalVersion; readonly baseline?: EvalVersion };
   /** Whether it is compared with the recorded runs of its cases. */

@@ -25,7 +25,7 @@ export async function checkJudge(
 /** Finds the agent that judges, in the workspace of the evaluation. */
 export async function agentNamed(
   deps: Pick<Deps, 'main' | 'blobs' | 'clock' | 'ids'>,
-  { workspace }: Caller,
+  { workspace }: Pick<Caller, 'workspace'>,
   name: string,
 ): Promise<AgentVersion | undefined> {
   const { org = workspace.slug, name: agent, version = 'latest' } = splitReference(name) ?? { name };

@@ -1,4 +1,3 @@
-import type { Caller } from '#core/base/caller.ts';
 import { PlatformError } from '#core/base/errors.ts';
 import { isJsonObject, type Json, parseJsonValue } from '#core/base/json.ts';
 import type { AssertResult } from '#core/manifest/evals/check-output.ts';
@@ -9,7 +8,7 @@ import type { Deps } from '#core/ports/deps.ts';
 import { judgeRunIdOf } from './eval.ts';
 import { agentNamed, providerOf } from './judge-by.ts';
 import { ASK_AGAIN, JUDGE_PROMPT } from './judge-prompt.ts';
-import { type EndedRun, runOnce } from './run-once.ts';
+import { type Asker, type EndedRun, runOnce } from './run-once.ts';
 
 /** Characters of an output that a judge sees: more costs much, and hides the rubric. */
 const MAX_JUDGED_CHARACTERS = 50_000;
@@ -26,7 +25,7 @@ export type Judgement =
 
 /** Whom a judge is asked as. */
 interface Judged {
-  readonly caller: Caller;
+  readonly asker: Asker;
   /** The judged version. */
   readonly agent: AgentVersion;
   readonly judge: Judge;
@@ -35,11 +34,11 @@ interface Judged {
 /** Asks a judge about an output, and once more if the answer is not the object that is asked for. */
 export async function judge(
   deps: Deps,
-  { caller, agent, judge: by }: Judged,
+  { asker, agent, judge: by }: Judged,
   { assert, input, part, slotId }: { assert: Assert; input: EvalCase['vars']; part: Json; slotId: string },
   number: number,
 ): Promise<Judgement> {
-  const judging = await judgingAgent(deps, caller, agent, by);
+  const judging = await judgingAgent(deps, asker, agent, by);
   const text = typeof part === 'string' ? part : JSON.stringify(part);
   const output = text.length > MAX_JUDGED_CHARACTERS ? `${text.slice(0, MAX_JUDGED_CHARACTERS)} [cut]` : part;
   const document = { rubric: String(assert.value), input: input as Json, output };
@@ -50,7 +49,7 @@ export async function judge(
       agent: judging,
       endpoint: 'model' in by ? JUDGE_ENDPOINT : judging.definition.default_endpoint,
       document: attempt === 1 ? document : { ...document, again: ASK_AGAIN },
-      caller,
+      asker,
       runId,
     });
     if (ended === undefined) return 'pending';
@@ -92,9 +91,9 @@ function resultOf({ threshold, isNot }: Assert, { reason, score, pass }: JudgeVe
   return { pass: isMet !== isNot, score: isNot ? 1 - score : score, reason: shortText(text) };
 }
 
-async function judgingAgent(deps: Deps, caller: Caller, agent: AgentVersion, by: Judge): Promise<AgentVersion> {
+async function judgingAgent(deps: Deps, asker: Asker, agent: AgentVersion, by: Judge): Promise<AgentVersion> {
   if ('model' in by) return modelJudge(agent, providerOf(deps.config, by.model, 'judge.model'));
-  const found = await agentNamed(deps, caller, by.agent);
+  const found = await agentNamed(deps, asker, by.agent);
   if (found === undefined) throw new PlatformError('NOT_FOUND', `There is no agent ${by.agent} any more.`);
   return found;
 }

@@ -14,7 +14,9 @@ import { VERDICTS } from './verdict.ts';
 
 const time = z.iso.datetime();
 const usd = z.number().nullable();
-const baseline = z.string().regex(/^(v\d{1,9}|observed)$/, 'must be a version such as v3, or observed');
+const baseline = z
+  .string()
+  .regex(/^(latest|observed|v[1-9][0-9]{0,4})$/, 'must be latest, observed, or a version such as v3');
 
 const share = z.object({
   passed: z.int().describe('Cases that passed.'),
@@ -30,6 +32,10 @@ const evaluation = z.object({
   eval_id: z.uuid(),
   agent_name: z.string(),
   version: z.string().describe('The version that is evaluated.'),
+  trigger: z
+    .enum(['request', 'publish'])
+    .describe('What started it: a request, or the publish of a version with a gate.'),
+  opens_gate: z.boolean().describe('Whether the version becomes latest if it passes.'),
   baseline: z
     .string()
     .nullable()
@@ -157,7 +163,7 @@ export const evalRoutes = defineRoutes([
             .record(z.string().min(1).max(200), z.string())
             .optional()
             .describe(
-              `Files by name: suites in YAML or JSON, and files that their asserts name as \`file://NAME\`. At most ${MAX_SUITE_FILES}, with ${MAX_SUITE_BYTES} bytes together.`,
+              `Files by name: suites in YAML or JSON, and files that their asserts name as \`file://NAME\`. At most ${MAX_SUITE_FILES}, with ${MAX_SUITE_BYTES} bytes together. Default: those that were published with the version.`,
             ),
           tests: z
             .array(z.record(z.string(), z.unknown()))
@@ -170,7 +176,7 @@ export const evalRoutes = defineRoutes([
           baseline: baseline
             .optional()
             .describe(
-              'Another version of the agent, on which the same cases run now; or `observed`, for the recorded runs of cases with `run`.',
+              'Another version of the agent, on which the same cases run now: `latest` or one such as `v3`; or `observed`, for the recorded runs of cases with `run`. Default: the one in the manifest.',
             ),
           repeat: z.int().min(1).max(MAX_REPEAT).optional().describe('In place of `repeat` of the suites.'),
           budget_usd: z
@@ -180,9 +186,9 @@ export const evalRoutes = defineRoutes([
             .optional()
             .describe('In place of `budget_usd` of the suites.'),
         })
-        .refine((sent) => (sent.suites === undefined) !== (sent.tests === undefined), {
+        .refine((sent) => sent.suites === undefined || sent.tests === undefined, {
           path: ['suites'],
-          error: 'either suites or tests must be given, and not both',
+          error: 'must not be given together with tests',
         }),
     },
     response: { 202: evaluation },

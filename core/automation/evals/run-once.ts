@@ -1,6 +1,6 @@
-import { type Caller, callingUser } from '#core/base/caller.ts';
 import type { Json } from '#core/base/json.ts';
 import { hasEnded } from '#core/base/run-kinds.ts';
+import type { Workspace } from '#core/base/workspace.ts';
 import { startCall } from '#core/execution/calls/call.ts';
 import type { Call } from '#core/execution/calls/prepare.ts';
 import { topOfChain } from '#core/execution/sub-calls/lineage.ts';
@@ -8,6 +8,12 @@ import type { AgentVersion } from '#core/manifest/version.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import type { Run, RunBody } from '#core/runs/run.ts';
 import { RunStore } from '#core/runs/store.ts';
+
+/** For whom runs are made: a workspace, and the user who may use own connections, if one asked. */
+export interface Asker {
+  readonly workspace: Workspace;
+  readonly userId?: string;
+}
 
 /** A run that has ended. */
 export interface EndedRun {
@@ -25,11 +31,11 @@ export async function runOnce(
     readonly agent: AgentVersion;
     readonly endpoint: string;
     readonly document: { readonly [name: string]: Json };
-    readonly caller: Caller;
+    readonly asker: Asker;
     readonly runId: string;
   },
 ): Promise<EndedRun | undefined> {
-  const runs = new RunStore(deps, order.caller.workspace.id);
+  const runs = new RunStore(deps, order.asker.workspace.id);
   const known = await runs.withBody(order.runId);
   if (known === undefined) {
     const started = await startCall(deps, callOf(deps, order)).catch(async (error: unknown) => {
@@ -50,15 +56,14 @@ export async function runOnce(
  */
 const callOf = (
   { clock }: Pick<Deps, 'clock'>,
-  { agent, endpoint, document, caller, runId }: Parameters<typeof runOnce>[1],
+  { agent, endpoint, document, asker, runId }: Parameters<typeof runOnce>[1],
 ): Call => ({
   agent,
   endpoint,
   input: { document, uploads: [], isMultipart: false },
-  workspace: caller.workspace,
+  ...asker,
   runId,
   triggerSource: 'eval',
-  ...callingUser(caller),
   receivedAt: clock.now(),
   lineage: topOfChain(agent),
   skillHeaders: {},

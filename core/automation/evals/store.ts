@@ -15,6 +15,7 @@ import {
   type TransactOperation,
 } from '#core/ports/table.ts';
 import { runExpiry } from '#core/runs/items.ts';
+import { type DueEval, OPEN_EVALS } from './due.ts';
 import {
   type Evaluation,
   MAX_OPEN_EVALS,
@@ -38,7 +39,6 @@ type StoreDeps = Pick<Deps, 'runs' | 'clock' | 'config'>;
 
 /** Lease duration: after this long without a renewal, another process takes over the evaluation. */
 const LEASE_MS = 60_000;
-const OPEN = 'EVALS';
 
 const isRunning = equals('status', 'running');
 const partitionOf = (workspaceId: string): string => `WS#${workspaceId}#EVAL`;
@@ -48,13 +48,6 @@ const digits = (number: number, length: number): string => String(number).padSta
 const caseSk = (number: number): string => `CASE#${digits(number, 5)}`;
 const slotSk = ({ case: number, lane, repeat }: Slot): string =>
   `RUN#${digits(number, 5)}#${lane}#${digits(repeat, 2)}`;
-
-/** An evaluation that a process may claim, as listed in the index. */
-export interface DueEval {
-  readonly id: string;
-  readonly workspaceId: string;
-  readonly listedAs: string;
-}
 
 /** The evaluations of one workspace. */
 export class EvalStore {
@@ -66,7 +59,10 @@ export class EvalStore {
     this.#workspaceId = workspaceId;
   }
 
-  /** Creates an evaluation. Returns false if the workspace already has {@link MAX_OPEN_EVALS} in progress. */
+  /**
+   * Creates an evaluation, unless it exists: another process may have derived the same id. Returns false if the workspace already has
+   * {@link MAX_OPEN_EVALS} in progress.
+   */
   async create(evaluation: Evaluation, cases: readonly StoredCase[]): Promise<boolean> {
     const { runs, clock, config } = this.#deps;
     const { id, ...members } = evaluation;
@@ -96,7 +92,7 @@ export class EvalStore {
           condition: anyOf(absent('open'), lessThan('open', MAX_OPEN_EVALS)),
         },
       ]);
-      if (written.ok) return true;
+      if (written.ok || written.failed.includes(0)) return true;
       return written.failed.includes(1) ? false : undefined;
     });
   }
@@ -251,7 +247,7 @@ export class EvalStore {
     return { pk: `${partitionOf(this.#workspaceId)}#${id}`, sk };
   }
   #index(id: string, from: number) {
-    return { gsi1pk: OPEN, gsi1sk: `${isoTime(from)}#${id}` };
+    return { gsi1pk: OPEN_EVALS, gsi1sk: `${isoTime(from)}#${id}` };
   }
 }
 
@@ -260,15 +256,6 @@ const CASES_AT_ONCE = 25;
 
 const placeIn = ([place]: readonly unknown[]): string | undefined =>
   typeof place === 'string' && place !== '' && place.length < 100 ? place : undefined;
-
-/** Yields evaluations of all workspaces that no process holds. */
-export async function* listDueEvals({ runs, clock }: Pick<Deps, 'runs' | 'clock'>): AsyncGenerator<DueEval> {
-  // In the sort key, `#` and the id follow the time; `$` sorts after `#`.
-  const sk = { lessThan: `${isoTime(clock.now())}$` };
-  for await (const item of queryAll(runs, { index: 'gsi1', pk: OPEN, sk })) {
-    yield { id: item.sk, workspaceId: item.workspaceId as string, listedAs: item.gsi1sk! };
-  }
-}
 
 function evaluationFrom(item: Item): Evaluation {
   const { pk, sk, gsi1pk, gsi1sk, gsi2pk, gsi2sk, ttl, holder, ...members } = item;

@@ -1,20 +1,21 @@
 import { isUsedUp, type LimitError } from '#core/accounts/limits/rate-limit.ts';
-import { findMembership } from '#core/accounts/workspaces/store.ts';
 import { AgentStore } from '#core/agents/store.ts';
-import type { Caller } from '#core/base/caller.ts';
+import { callingUser } from '#core/base/caller.ts';
 import { isHostBusy, isPlatformError, type PlatformError } from '#core/base/errors.ts';
 import { withMocks } from '#core/manifest/evals/mocked-tools.ts';
 import { shortText } from '#core/manifest/evals/suite.ts';
 import type { AgentVersion } from '#core/manifest/version.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { heartbeat } from '#core/ports/heartbeat.ts';
+import { actingFor } from './acting.ts';
+import type { DueEval } from './due.ts';
 import type { Evaluation, Slot, SlotResult, StoredCase, StoredSlot } from './eval.ts';
 import { lanesOf, runIdOf, slotsOf } from './eval.ts';
 import { grade } from './grade.ts';
 import { observedRun } from './observed.ts';
 import type { Lane, Outcome, ReplayedLane } from './outcome.ts';
-import { runOnce } from './run-once.ts';
-import { type DueEval, EvalStore } from './store.ts';
+import { type Asker, runOnce } from './run-once.ts';
+import { EvalStore } from './store.ts';
 import { type CaseOutcomes, verdictOf } from './verdict.ts';
 
 const HEARTBEAT_MS = 20_000;
@@ -79,17 +80,17 @@ export async function workOn(deps: Deps, due: DueEval, until: number): Promise<v
 
 /** What the runs of an evaluation need. */
 interface Scene {
-  readonly caller: Caller;
+  readonly asker: Asker;
   readonly agents: { readonly [L in ReplayedLane]?: AgentVersion };
 }
 
 async function sceneOf(deps: Deps, evaluation: Evaluation): Promise<Scene | { readonly problem: string }> {
-  const { createdBy: userId, workspaceId, id, versions, createdAt } = evaluation;
+  const { createdBy: userId, workspaceId, versions, createdAt } = evaluation;
   if (deps.clock.now() - Date.parse(createdAt) > MAX_AGE_MS)
     return { problem: 'It was not completed within three days.' };
-  const membership = await findMembership(deps, userId, workspaceId);
-  if (membership === undefined) return { problem: 'The user who started it is no longer a member of the workspace.' };
-  const caller = { ...membership, userId, keyId: id, ...(evaluation.isBound && { limits: { workspaceId } }) };
+  const caller = await actingFor(deps, workspaceId, { userId, isBound: evaluation.isBound, keyId: evaluation.id });
+  if ('problem' in caller) return caller;
+  const asker = { workspace: caller.workspace, ...callingUser(caller) };
   const agents: { [L in ReplayedLane]?: AgentVersion } = {};
   for (const lane of lanesOf(evaluation)) {
     const version = versions[lane]!;
@@ -97,7 +98,7 @@ async function sceneOf(deps: Deps, evaluation: Evaluation): Promise<Scene | { re
     if (agent === undefined) return { problem: `The version ${version.name} was deleted.` };
     agents[lane] = agent;
   }
-  return { caller, agents };
+  return { asker, agents };
 }
 
 class Work {
@@ -182,12 +183,12 @@ class Work {
         this.#isOver = true;
         return 'done';
       }
-      const { caller, agents } = this.#scene;
-      const graded = { case: each, suite, caller, slotId };
+      const { asker, agents } = this.#scene;
+      const graded = { case: each, suite, asker, slotId };
       if (slot.lane === 'observed') return await this.#observed(stored, { ...graded, agent: agents.candidate! });
       const agent = mocked(agents[slot.lane]!, suite.mocks ?? {});
       const { default_endpoint: endpoint } = agent.definition;
-      const ended = await runOnce(this.#deps, { agent, endpoint, document: each.vars, caller, runId });
+      const ended = await runOnce(this.#deps, { agent, endpoint, document: each.vars, asker, runId });
       const grading = ended && (await grade(this.#deps, { ...graded, agent, ended }));
       if (grading === undefined) return { until: clock.now() + PENDING_MS };
       return await this.#complete(stored, grading.result);

@@ -46,7 +46,7 @@ export const scheduleRoutes = defineRoutes([
     role: 'owner',
     request: { body: newSchedule },
     response: { 201: changed },
-    errors: ['NOT_FOUND', 'MISSING_SECRETS'],
+    errors: ['NOT_FOUND', 'MISSING_SECRETS', 'CONFLICT'],
   },
   {
     ...row,
@@ -88,7 +88,7 @@ export const scheduleRoutes = defineRoutes([
     role: 'owner',
     request: { body: scheduleChanges },
     response: { 200: changed },
-    errors: ['NOT_FOUND', 'MISSING_SECRETS'],
+    errors: ['NOT_FOUND', 'MISSING_SECRETS', 'CONFLICT'],
   },
   {
     ...row,

@@ -8,6 +8,7 @@ import { type Payment, payFor, priceFor } from '#core/billing/credits/payment.ts
 import { engineTraits } from '#core/manifest/engines.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { checkSpace } from '#core/ports/space.ts';
+import { isSampled } from '#core/runs/online/sampling.ts';
 import { firstTry } from '#core/runs/retries.ts';
 import { type NewRun, newRunOf } from '#core/runs/run.ts';
 import { RunStore } from '#core/runs/store.ts';
@@ -182,11 +183,22 @@ export function recordOf(call: PreparedCall): NewRun {
     ...(isAnnounced(call) && { isAnnounced: true }),
     trace: call.tracing?.stored,
     ...(call.workspace.telemetry && { isExported: true }),
+    ...(isScoredOnline(call) && { isSampled: true }),
     context: call.issued?.context as unknown as Json | undefined,
     ...(policy && { retries: firstTry(policy, call.receivedAt) }),
     queueId: call.turn?.concurrency?.queueId,
     input: call.mask.json(call.input.document as Json),
   });
+}
+
+/**
+ * Whether the run is scored once it has completed. Runs of evaluations are scored by these, and versions under development are not in
+ * production. An author learns nothing of what other workspaces do.
+ */
+function isScoredOnline({ agent, workspace, runId, triggerSource }: PreparedCall): boolean {
+  const online = agent.definition.evals?.online;
+  if (online === undefined || triggerSource === 'eval') return false;
+  return agent.workspaceId === workspace.id && agent.devOf === undefined && isSampled(runId, online.sample);
 }
 
 /** Whether the end of the run is posted anywhere, as far as is known when it begins. */

@@ -1,7 +1,8 @@
 import { membershipOf } from '#core/accounts/workspaces/store.ts';
-import { isOpenTo } from '#core/agents/access.ts';
+import { isMember, isOpenTo } from '#core/agents/access.ts';
 import type { CalledChannel, Sticking } from '#core/agents/channels/channel.ts';
 import { devUserOf } from '#core/agents/dev/slots.ts';
+import { mayBeCurrent, noLatest } from '#core/agents/gates/gate.ts';
 import { AgentStore, findNewest, type Resolved, resolveCall } from '#core/agents/store.ts';
 import { agentWorkspaceOf, type Caller } from '#core/base/caller.ts';
 import { PlatformError } from '#core/base/errors.ts';
@@ -40,7 +41,7 @@ export async function findTarget(
     { org, agent: name, version },
     { devOf: devUserOf(caller), sticking: { ...sticking, key: caller.keyId } },
   );
-  const found = resolved?.agent;
+  const found = (await isHidden(deps, caller, resolved?.agent)) ? undefined : resolved?.agent;
   const known = found ?? (await findNewest(deps, org, name));
   let workspace: Workspace | undefined;
   try {
@@ -58,8 +59,20 @@ export async function findTarget(
     const text = `There is no agent ${org}/${name} with a ${what} ${version}.`;
     throw new PlatformError('NOT_FOUND', text, version === DEV ? { hint } : {});
   }
+  if (found === undefined && agent.runnable && !mayBeCurrent(agent)) throw noLatest(agent);
   return { agent, workspace, ...(resolved?.channel && { channel: resolved.channel }) };
 }
+
+/** Whether a version is a preview of a workspace that the caller is no member of: its name reads as absent. */
+const isHidden = async (
+  deps: Pick<Deps, 'main'>,
+  caller: Caller,
+  version: AgentVersion | undefined,
+): Promise<boolean> =>
+  version?.preview !== undefined &&
+  (caller.agent === undefined
+    ? !(await isMember(deps, caller, version.workspaceId))
+    : !isOpenTo(version, agentWorkspaceOf(caller.agent)));
 
 /**
  * Returns the workspace that owns a call's run: the one that the caller named; otherwise the agent's, if the caller is

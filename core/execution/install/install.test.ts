@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
+import { agentListeners } from '#core/api/agent-listeners.ts';
 import { allHandlers } from '#core/api/handlers.ts';
-import { agentListeners } from '#core/api/listeners.ts';
 import { routes } from '#core/api/routes.ts';
 import { PACKING_MS } from '#core/manifest/version.ts';
 import type { InstallJob } from '#core/ports/deps.ts';

@@ -82,7 +82,7 @@ async function currentVersion(
   { workspace, agentName }: AgentCaller & { readonly kind: 'static' },
 ): Promise<AgentVersion | undefined> {
   const agents = new AgentStore(deps, workspace.id);
-  return (await agents.findVersion(agentName, 'latest')) ?? (await agents.listVersions(agentName)).at(-1);
+  return (await agents.findVersion(agentName, 'latest')) ?? (await agents.findNewestLive(agentName));
 }
 
 /** Maximum number of levels below the called agent: one less than the caller's, or less if the SDK's header says so. */

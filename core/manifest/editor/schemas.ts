@@ -2,6 +2,7 @@ import * as z from 'zod';
 import { SETTING_EFFORTS, SETTINGS } from '#core/models/model-settings.ts';
 import { LLM_PROVIDERS } from '#core/ports/llm.ts';
 import { APPROVAL_TEXTS } from '../approval.ts';
+import { EVAL_TEXTS, ONLINE_TEXTS } from '../evals/settings-view.ts';
 import { IGNORED, MEMBERS } from '../parsing/members.ts';
 import { QUEUE_TEXTS } from '../queue-shapes.ts';
 import { RETRY_TEXTS } from '../retry-policy.ts';
@@ -165,6 +166,21 @@ const ABOUT: { readonly [path: string]: string } = {
   'debounce.key': QUEUE_TEXTS.key,
   workspace:
     'Whether the files in /home/user are kept from one message of a session to the next; false by default. Loops and programs.',
+  evals: EVAL_TEXTS.evals,
+  'evals.gate': EVAL_TEXTS.gate,
+  'evals.baseline': EVAL_TEXTS.baseline,
+  'evals.online': ONLINE_TEXTS.online,
+  'evals.online.sample': ONLINE_TEXTS.sample,
+  'evals.online.budget_usd_per_day': ONLINE_TEXTS.budget_usd_per_day,
+  'evals.online.judge': ONLINE_TEXTS.judge,
+  'evals.online.assert': ONLINE_TEXTS.assert,
+  'evals.online.assert[].type': 'The type, such as "llm-rubric"; "not-" before it means the opposite.',
+  'evals.online.assert[].value': 'What the output is compared with; a rubric; a program.',
+  'evals.online.assert[].threshold': 'For some types: a limit, or the score that passes.',
+  'evals.online.assert[].weight': 'Weight in the mean; 1 by default.',
+  'evals.online.assert[].metric': 'Name of the score; the type by default.',
+  'evals.online.assert[].path': 'The part of the output, such as "$.label"; all of it by default.',
+  'evals.online.assert[].times': 'For tool-called: how often exactly.',
   required_secrets: 'Names of secrets that a run requires. Required for tools and agents, [] if there are none.',
   optional_secrets: 'Names of secrets that a run gets if the workspace has them.',
   egress:

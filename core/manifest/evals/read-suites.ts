@@ -2,11 +2,9 @@ import { parseDocument } from 'yaml';
 import * as z from 'zod';
 import { PlatformError } from '#core/base/errors.ts';
 import { isJsonObject, type Json } from '#core/base/json.ts';
-import { JSON_PATH } from './json-path.ts';
+import { assertShape, filled, judgeShape, readAssert, type WrittenAssert } from './read-assert.ts';
 import {
-  ASSERT_TYPES,
   type Assert,
-  type AssertType,
   DEFAULT_BUDGET_USD,
   type EvalCase,
   isSuiteFile,
@@ -22,7 +20,6 @@ import {
   MAX_YAML_ALIASES,
   PASS_RULES,
   type ReadSuites,
-  rowOfAssert,
   type Suite,
   type SuiteFiles,
 } from './suite.ts';
@@ -31,15 +28,6 @@ const text = z.string().min(1).max(MAX_EVAL_TEXT);
 const json = z.json();
 const vars = z.record(z.string(), json);
 
-const assertShape = z.strictObject({
-  type: z.string(),
-  value: json.optional(),
-  threshold: z.number().optional(),
-  weight: z.number().min(0).max(1000).optional(),
-  metric: text.optional(),
-  path: z.string().max(MAX_EVAL_TEXT).regex(JSON_PATH, 'must be a path such as $.label or $.items[0].name').optional(),
-  times: z.int().min(0).max(1000).optional(),
-});
 const asserts = z.array(assertShape);
 
 const testShape = z.strictObject({
@@ -57,18 +45,13 @@ const suiteShape = z.strictObject({
   repeat: z.int().min(1).max(MAX_REPEAT).default(1),
   pass: z.enum(PASS_RULES).default('all'),
   budget_usd: z.number().positive().max(MAX_BUDGET_USD).optional(),
-  judge: z
-    .union([z.strictObject({ model: text }), z.strictObject({ agent: text })], {
-      error: 'must have either "model", such as claude-haiku-5.5, or "agent", such as main/my-judge@v3',
-    })
-    .optional(),
+  judge: judgeShape.optional(),
   mocks: z.record(z.string(), json).optional(),
   defaultTest: testShape.omit({ description: true, run: true, must: true }).optional(),
   tests: z.array(z.unknown()).min(1, 'must have at least one case'),
 });
 
 type TestBody = z.output<typeof testShape>;
-type AssertBody = z.output<typeof assertShape>;
 
 /**
  * Reads suites in promptfoo's words (`docs/interface/evals.md`). Runs in a thread: a file may be made to take long. Throws INVALID_INPUT that
@@ -198,82 +181,15 @@ function caseOf(place: Place, own: TestBody, defaults: Pick<TestBody, 'vars' | '
   return made;
 }
 
-function assertOf(place: Place, body: AssertBody, given: EvalCase['vars'], room: { bytes: number }): Assert {
-  const { file, at } = place;
-  const { type: name, value: written, weight = 1, ...rest } = body;
-  const isNot = name.startsWith('not-');
-  const type = (isNot ? name.slice('not-'.length) : name) as AssertType;
-  if (!Object.hasOwn(ASSERT_TYPES, type)) {
-    const known = Object.keys(ASSERT_TYPES).join(', ');
-    refuse(
-      file,
-      `${at}.type: "${name.slice(0, 64)}" is not a type of assert. The types are ${known}; each may have not- before it`,
-    );
-  }
-  const row = rowOfAssert(type);
-  const text = written === undefined ? undefined : filled(fromFile(place, written as Json), given, room);
-  const value = text === undefined ? undefined : plainValue(place, row, text);
-  const problem = valueProblem(row, value);
-  if (problem !== undefined) refuse(file, `${at}.value: ${name} ${problem}`);
-  if (row.threshold === 'required' && body.threshold === undefined) {
-    refuse(
-      file,
-      `${at}.threshold: is missing; ${name} needs a number, ${type === 'cost' ? 'in US dollars' : 'in milliseconds'}`,
-    );
-  }
-  if (row.threshold === undefined && body.threshold !== undefined) refuse(file, `${at}.threshold: ${name} has none`);
-  if (body.times !== undefined && type !== 'tool-called') refuse(file, `${at}.times: only tool-called has it`);
-  return { type, isNot, weight, ...(value !== undefined && { value }), ...rest };
+function assertOf(place: Place, body: WrittenAssert, given: EvalCase['vars'], room: { bytes: number }): Assert {
+  const read = readAssert(body, (written, kind) => {
+    const value = filled(fromFile(place, written), given, room);
+    // A schema may be written as a text, in YAML or JSON.
+    return kind === 'schema' && typeof value === 'string' ? parse(`${place.file}: ${place.at}.value`, value) : value;
+  });
+  if ('why' in read) refuse(place.file, `${place.at}.${read.member}: ${read.why}`);
+  return read;
 }
-
-/** Reads a value that is written as a text: a schema in YAML or JSON, or a number. */
-function plainValue({ file, at }: Place, { value: kind }: ReturnType<typeof rowOfAssert>, value: Json): Json {
-  if (typeof value !== 'string') return value;
-  if (kind === 'schema') return parse(`${file}: ${at}.value`, value);
-  return kind === 'count' && /^\s*\d+\s*$/.test(value) ? Number(value) : value;
-}
-
-const isText = (value: unknown): boolean => (typeof value === 'string' && value !== '') || typeof value === 'number';
-/** Returns why an assert cannot have this value, as the predicate of a sentence. */
-function valueProblem(
-  { value: kind, isOptional }: ReturnType<typeof rowOfAssert>,
-  value: Json | undefined,
-): string | undefined {
-  if (kind === 'none') return value === undefined ? undefined : 'has no value: write a threshold';
-  if (value === undefined) return isOptional ? undefined : 'needs a value';
-  switch (kind) {
-    case 'any':
-      return undefined;
-    case 'text':
-    case 'code':
-      return isText(value) ? undefined : 'needs a text';
-    case 'texts': {
-      const isList = Array.isArray(value) && value.length > 0 && value.every(isText);
-      return isList || isText(value) ? undefined : 'needs a list of texts, or texts with commas between them';
-    }
-    case 'schema':
-      return isJsonObject(value) || typeof value === 'boolean' ? undefined : 'needs a JSON Schema, or no value';
-    case 'count': {
-      const isRange =
-        isJsonObject(value) &&
-        Object.entries(value).every(([name, bound]) => /^(min|max)$/.test(name) && isCount(bound));
-      if (isRange && Number(value.min) > Number(value.max)) return 'needs a min that is at most its max';
-      return isCount(value) || (isRange && Object.keys(value as object).length > 0)
-        ? undefined
-        : 'needs a whole number, or {min, max}';
-    }
-    case 'order':
-      return Array.isArray(value) && value.length > 0 && value.every((each) => typeof each === 'string')
-        ? undefined
-        : 'needs a list of names of tools';
-    case 'arguments': {
-      const isFine = isJsonObject(value) && typeof value.tool === 'string' && isJsonObject(value.args);
-      return isFine ? undefined : 'needs {tool: NAME, args: {...}}';
-    }
-  }
-}
-
-const isCount = (value: unknown): boolean => Number.isInteger(value) && (value as number) >= 0;
 
 /** Returns the text of the file that a value names, which must be among those that were sent; JSON and YAML are read. */
 function fromFile({ file, files, at }: Place, value: Json): Json {
@@ -283,27 +199,6 @@ function fromFile({ file, files, at }: Place, value: Json): Json {
     refuse(file, `${at}.value: the file ${name.slice(0, 100)} was not sent. Send it with the suites, under this name`);
   }
   return isSuiteFile(name) ? parse(name, files[name]!) : files[name]!;
-}
-
-const PLACEHOLDER = /\{\{\s*([A-Za-z_][\w-]*(?:\.[\w-]+)*)\s*\}\}/g;
-
-/** Puts the values of `vars` in the place of `{{name}}` and `{{name.member}}`. Texts with other names stay. */
-function filled(value: Json, given: EvalCase['vars'], room: { bytes: number }): Json {
-  if (typeof value === 'string') {
-    return value.replace(PLACEHOLDER, (whole, path: string) => {
-      let found: Json | undefined = given;
-      for (const name of path.split('.')) {
-        found = isJsonObject(found) && Object.hasOwn(found, name) ? found[name] : undefined;
-      }
-      if (found === undefined) return whole;
-      const put = typeof found === 'string' ? found : JSON.stringify(found);
-      room.bytes -= put.length;
-      return room.bytes < 0 ? '' : put;
-    });
-  }
-  if (Array.isArray(value)) return value.map((each) => filled(each, given, room));
-  if (!isJsonObject(value)) return value;
-  return Object.fromEntries(Object.entries(value).map(([name, each]) => [name, filled(each, given, room)]));
 }
 
 /** Returns the first problem of a shape as an error. Unknown members are named with the known ones. */

@@ -28,7 +28,7 @@ export type PassRule = (typeof PASS_RULES)[number];
 /** Which values an assert takes. */
 type ValueKind = 'any' | 'text' | 'texts' | 'schema' | 'count' | 'none' | 'order' | 'arguments' | 'code';
 
-interface AssertRow {
+export interface AssertRow {
   readonly value: ValueKind;
   /** Whether the value may be left out. @default false */
   readonly isOptional?: true;

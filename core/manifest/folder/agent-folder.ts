@@ -1,6 +1,8 @@
 import { type Zippable, zipSync } from 'fflate';
 import { minimatch } from 'minimatch';
+import type { SuiteFiles } from '../evals/suite.ts';
 import { checkSkillFiles, type GivenSkillFile, parseSkill, sizeProblems } from '../skill.ts';
+import { readEvalFiles } from './eval-files.ts';
 import { type IgnoreRules, isHidden } from './ignore-rules.ts';
 
 /**
@@ -45,6 +47,8 @@ export interface AgentFolder {
   readonly bundle?: Uint8Array;
   /** Content of the zip, by path. */
   readonly files?: ReadonlyMap<string, Uint8Array>;
+  /** Its suites, if its manifest has a gate: the member `eval_files` of the body of POST /agents. */
+  readonly evalFiles?: SuiteFiles;
 }
 
 /** An agent's folder on any storage. Paths are relative to it and use `/`. */
@@ -83,6 +87,8 @@ interface SourceFile {
  * A folder with a SKILL.md is always a skill, and its other files belong to it, except for dot files, README, CHANGELOG,
  * LICENSE, AGENTS and `agent.json`. Files that are not UTF-8 text are encoded as base64.
  *
+ * With `"evals": {"gate": true}`, the suites in `evals/` and the files that they name are read, too.
+ *
  * Throws an Error whose message names the file and the fix.
  */
 export async function readAgentFolder(folder: Folder): Promise<AgentFolder> {
@@ -92,6 +98,17 @@ export async function readAgentFolder(folder: Folder): Promise<AgentFolder> {
   if (manifest === undefined) {
     throw new Error(`${folder.nameOf('agent.json')} is missing: write the agent's manifest there.`);
   }
+  const agent = await readAgent(folder, manifest);
+  if ((manifest.evals as { gate?: unknown } | null | undefined)?.gate !== true) return agent;
+  const evalFiles = await readEvalFiles({
+    nameOf: (path) => folder.nameOf(path),
+    entries: (path) => folder.entries(path),
+    text: (path) => readText(folder, path),
+  });
+  return evalFiles === undefined ? agent : { ...agent, evalFiles };
+}
+
+async function readAgent(folder: Folder, manifest: Record<string, unknown>): Promise<AgentFolder> {
   const { bundle: patterns, ...rest } = manifest;
   const body = { ...rest, ...(await readSchemas(folder)) };
   const isProgram = manifest.runtime !== undefined || ENGINES_OF_PROGRAMS.includes(String(manifest.type));

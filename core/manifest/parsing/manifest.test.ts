@@ -38,6 +38,12 @@ const agent: Body = {
     timeout_ms: 60000,
   },
 };
+const judged = { sample: 1, assert: [{ type: 'llm-rubric', value: 'Is polite.' }] };
+/** A prompt whose runs are scored. */
+const online = (members: Body): Body => ({
+  ...prompt,
+  evals: { online: { sample: 0.05, assert: [{ type: 'is-json' }], ...members } },
+});
 const skill: Body = { name: 'tone', type: 'skill', description: 'How we write.', prompt: 'Write plainly.' };
 
 function accept(body: Body) {
@@ -176,6 +182,19 @@ describe('is published as', () => {
     ['a package', { ...tool, pip_package: 'word-count[x]>=1.0,<2' }, { pip_package: 'word-count[x]>=1.0,<2' }],
     ['a second attempt', { ...tool, retry_on_interruption: true }, { retry_on_interruption: true }],
     ['files that its sessions keep', { ...agent, workspace: true }, { workspace: true }],
+    ['a gate', { ...prompt, evals: { gate: true, baseline: 'latest' } }, { evals: { gate: true, baseline: 'latest' } }],
+    ['a baseline alone', { ...tool, evals: { baseline: 'v3' } }, { evals: { baseline: 'v3' } }],
+    [
+      'online scores',
+      { ...prompt, evals: { online: { sample: 0.05, assert: [{ type: 'is-json' }] } } },
+      { evals: { online: { sample: 0.05, budget_usd_per_day: 1, assert: [{ type: 'is-json' }] } } },
+    ],
+    [
+      'online scores with a judge',
+      { ...prompt, evals: { online: { ...judged, budget_usd_per_day: 0, judge: { agent: 'main/judge@v1' } } } },
+      { evals: { online: { ...judged, budget_usd_per_day: 0, judge: { agent: 'main/judge@v1' } } } },
+    ],
+    ['no gate, of an agent that was read back', { ...agent, evals: { gate: false, baseline: null } }, {}],
     ['no files, of a loop that was read back', { ...agent, workspace: false }, {}],
     ['none, of a loop that was read back', { ...agent, retry_on_interruption: false }, {}],
     ['a limit', { ...prompt, concurrency: { limit: 1, key: null } }, { concurrency: { limit: 1, on_limit: 'queue' } }],
@@ -417,6 +436,51 @@ describe('is refused:', () => {
     ['another word for it', { ...agent, loop: { max_cost_usd: 1, on_max_cost: 'stop' } }, 'loop.on_max_cost: must be'],
     ['money as text', { ...agent, loop: { max_cost_usd: '$1' } }, 'loop.max_cost_usd: must be a number of US dollars'],
     ['51 older turns', { ...agent, max_turns: 51 }, 'max_turns: must be from 1 to 50'],
+    [
+      'the gate of a skill',
+      { ...skill, evals: { gate: true } },
+      'evals: must be left out here: only agents with run_mode',
+    ],
+    [
+      'the gate of a service',
+      { ...tool, run_mode: 'always_on', runtime: { command: 'x' }, evals: { gate: true } },
+      'evals: must be left out here',
+    ],
+    ['a gate that is no answer', { ...prompt, evals: { gate: 1 } }, 'evals.gate: must be true or false, but is 1'],
+    [
+      'another baseline',
+      { ...prompt, evals: { baseline: '3' } },
+      'evals.baseline: must be "latest" or a version such as',
+    ],
+    ['a channel as baseline', { ...prompt, evals: { baseline: 'prod' } }, 'evals.baseline: must be "latest" or'],
+    ['unknown settings', { ...prompt, evals: { gates: true } }, 'evals: '],
+    ['a share above 1', online({ sample: 5 }), 'evals.online.sample: must be a number from 0 to 1'],
+    ['no asserts', online({ assert: [] }), 'evals.online.assert: must be a list of 1 to 20 asserts'],
+    ['21 asserts', online({ assert: Array(21).fill({ type: 'is-json' }) }), 'evals.online.assert: must be a list of 1'],
+    ['another type', online({ assert: [{ type: 'near' }] }), 'evals.online.assert[0].type: "near" is not a type'],
+    ['no value', online({ assert: [{ type: 'contains' }] }), 'evals.online.assert[0].value: contains needs a value'],
+    [
+      'a file',
+      online({ assert: [{ type: 'python', value: 'file://a.py' }] }),
+      'evals.online.assert[0].value: must be the value itself',
+    ],
+    ['a rubric without a judge', online(judged), 'evals.online.judge: must be given'],
+    ['two judges', online({ judge: { model: 'a', agent: 'b' } }), 'evals.online.judge: must have either'],
+    ['tools of a prompt', online({ assert: [{ type: 'tool-called', value: 'x' }] }), 'about tools, which only loops'],
+    [
+      'the name of the sum',
+      online({ assert: [{ type: 'is-json', metric: 'online' }] }),
+      'metric: must be another word',
+    ],
+    ['a name with spaces', online({ assert: [{ type: 'is-json', metric: 'a b' }] }), 'metric: must be 1 to 64 of a-z'],
+    ['no weight', online({ assert: [{ type: 'is-json', weight: 0 }] }), 'must have an assert whose weight is more'],
+    ['a negative budget', online({ budget_usd_per_day: -1 }), 'budget_usd_per_day: must be a number of US dollars'],
+    [
+      'long asserts',
+      online({ assert: [{ type: 'contains', value: 'x'.repeat(33_000) }] }),
+      'evals.online.assert: must be at most 32768 bytes',
+    ],
+    ['evals that are no object', { ...prompt, evals: [] }, 'evals: must be an object with gate, baseline and online'],
     ['files of a prompt', { ...prompt, workspace: true }, 'workspace: must be left out here: only loops and programs'],
     [
       'files of a service',

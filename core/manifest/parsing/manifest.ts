@@ -20,6 +20,7 @@ import { placeholderWarnings } from './placeholders.ts';
 import {
   durabilityOf,
   egressOf,
+  evalsOf,
   isAbsent,
   isRetried,
   modelTasksOf,
@@ -259,6 +260,7 @@ type Execution = Pick<
   | 'retry'
   | 'sessions'
   | 'workspace'
+  | 'evals'
   | keyof QueueRules
 >;
 
@@ -333,5 +335,6 @@ function executionOf(type: AgentType, given: Members, body: Record<string, unkno
     ...queueRulesFor(given, { run_mode, engine }, found),
     ...sessionsOf(given, { run_mode, engine }, found),
     ...workspaceOf(given, { run_mode, engine }, found),
+    ...evalsOf(given, { run_mode, engine }, found),
   };
 }

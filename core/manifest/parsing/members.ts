@@ -6,6 +6,7 @@ import { egressTargetProblem, MAX_EGRESS_TARGETS } from '#core/outbound/egress-t
 import { PROVIDER_NAMES } from '#core/ports/llm.ts';
 import { entrypointProblem } from '../bundle/entrypoint.ts';
 import { LOOP_TOOLS, MAX_DURABLE_TURNS, MAX_TURNS, MEMORY_SCOPES } from '../definition.ts';
+import { evalSettingsShape } from '../evals/settings.ts';
 import { isAcceptEntry } from '../file-rules.ts';
 import { queueShapes } from '../queue-shapes.ts';
 import { REFERENCE } from '../references.ts';
@@ -159,6 +160,7 @@ export const MEMBERS = {
     'must be true, false, or an object with "busy" and "ttl_days"',
   ),
   workspace: boolean,
+  evals: evalSettingsShape,
   required_secrets: secretNames,
   optional_secrets: secretNames,
   no_required_secrets: boolean,

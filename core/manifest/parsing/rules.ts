@@ -3,6 +3,8 @@ import { isSettingsSecret } from '#core/models/compatible-providers.ts';
 import { isLlmProvider, PROVIDER_NAMES } from '#core/ports/llm.ts';
 import type { AgentDefinition, AgentType, ExecutionEngine } from '../definition.ts';
 import { traitsOf } from '../engines.ts';
+import { onlineProblems } from '../evals/online.ts';
+import { evalSettingsOf } from '../evals/settings.ts';
 import { type Found, fieldName, show, showKind } from '../field-error.ts';
 import { checkSchema } from '../json-schema/schema-validation.ts';
 import { QUEUE_RULES, type QueueRules } from '../queue-rules.ts';
@@ -119,6 +121,22 @@ export function workspaceOf(
     errors.push({ field: 'workspace', message });
   }
   return { workspace: true };
+}
+
+/** Only runs that calls start can be evaluated. */
+export function evalsOf(
+  { evals: given }: Members,
+  { run_mode, engine }: Pick<AgentDefinition, 'run_mode'> & { readonly engine: ExecutionEngine | null },
+  { errors }: Found,
+): Pick<AgentDefinition, 'evals'> {
+  if (given === undefined) return {};
+  if (engine === null || run_mode === 'always_on') {
+    const message = 'must be left out here: only agents with run_mode on_demand have runs to evaluate';
+    errors.push({ field: 'evals', message });
+  }
+  const evals = evalSettingsOf(given);
+  if (evals?.online !== undefined) errors.push(...onlineProblems(evals.online, traitsOf(engine).hasLoop));
+  return evals === undefined ? {} : { evals };
 }
 
 /** Only runs that calls start end, and a durable run cannot repeat what it has done. */

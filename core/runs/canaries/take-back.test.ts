@@ -5,14 +5,16 @@ import { allHandlers } from '#core/api/handlers.ts';
 import { routes } from '#core/api/routes.ts';
 import { takeBackCanaries } from '#core/api/sweeps.ts';
 import type { EndStatus } from '#core/base/run-kinds.ts';
+import { isoTime } from '#core/ports/clock.ts';
 import type { AllDeps } from '#core/ports/deps.ts';
 import type { TransactOperation } from '#core/ports/table.ts';
 import { crashing, type Fuse } from '#test/helpers/crashing.ts';
 import { type MemoryDeps, memoryDeps } from '#test/helpers/memory-deps.ts';
 import { addUser } from '#test/helpers/users.ts';
 import { createWebApp } from '#test/helpers/web-app.ts';
-import { emptyResult, endedWith, type NewRun } from '../run.ts';
+import { emptyResult, endedWith, type NewRun, type Run } from '../run.ts';
 import { RunStore } from '../store.ts';
+import { channelScore } from '../usage/channel-calls.ts';
 
 // biome-ignore lint/suspicious/noExplicitAny: tests look into data of every shape.
 type Any = any;
@@ -39,9 +41,7 @@ async function setUp(canary: object = {}) {
     send('PUT', path, { version: 'v1', canary: { version: 'v2', percent: 10, ...canary, ...more } });
   expect((await put()).status).toBe(200);
   const end = async (status: EndStatus, times: number, isCanary = true) => {
-    const { items } = await deps.main.query({ pk: `WS#${workspaceId}#AGENT#bot`, sk: { beginsWith: 'HEAD' } });
-    const { id, revision } = (items[0]!.channels as Any).prod;
-    const channel: CalledChannel = { name: 'prod', id, revision, isCanary };
+    const channel = await channelOf(deps, workspaceId, isCanary);
     for (let i = 0; i < times; i++) await endRun(deps, workspaceId, channel, status);
   };
   return {
@@ -51,6 +51,12 @@ async function setUp(canary: object = {}) {
     messages: async () => (await send('GET', '/messages')).body.messages as Any[],
     watched: async () => (await deps.main.query({ index: 'gsi2', pk: CANARIES })).items.length,
   };
+}
+
+async function channelOf({ main }: MemoryDeps, workspaceId: string, isCanary: boolean): Promise<CalledChannel> {
+  const { items } = await main.query({ pk: `WS#${workspaceId}#AGENT#bot`, sk: { beginsWith: 'HEAD' } });
+  const { id, revision } = (items[0]!.channels as Any).prod;
+  return { name: 'prod', id, revision, isCanary };
 }
 
 async function endRun(deps: MemoryDeps, workspaceId: string, channel: CalledChannel, status: EndStatus): Promise<void> {
@@ -132,6 +138,46 @@ function before(deps: MemoryDeps, happens: () => Promise<unknown>): MemoryDeps {
   });
   return { ...deps, main };
 }
+
+test('a canary is taken back once the mean of enough online scores is too low', async () => {
+  const { deps, workspaceId, end, put, sweep, show, messages } = await setUp({ max_error_rate: 1, min_calls: 3 });
+  expect((await show()).canary).toMatchObject({ min_score: null });
+  await put({ max_error_rate: 1, min_calls: 3, min_score: 0.7 });
+  const score = async (value: number, isCanary = true) => {
+    const channel = await channelOf(deps, workspaceId, isCanary);
+    const run = { channel, workspaceId, agentName: 'bot', startedAt: isoTime(deps.clock.now()) } as Run;
+    await deps.runs.transact([channelScore(run, value)!]);
+  };
+  await end('completed', 5);
+  await score(0.7);
+  await score(0.7);
+  for (let i = 0; i < 9; i++) await score(0.1, false);
+  await sweep();
+  // As much as it must have.
+  await score(0.7);
+  await sweep();
+  expect(await show()).toMatchObject({
+    calls: { canary: { calls: 5, scored: 3, mean_score: 0.7 }, version: { calls: 0, scored: 9, mean_score: 0.1 } },
+    canary: { percent: 10, min_score: 0.7, taken_back: null },
+  });
+  await score(0.5);
+  await sweep();
+  const why = 'mean score 0.65 over 4 scored runs, less than 0.7';
+  expect(await show()).toMatchObject({
+    canary: { percent: 0, taken_back: { why, calls: 5, failed: 0, mean_score: 0.65 } },
+    history: [{ action: 'taken_back', by: null, why }, {}, {}],
+  });
+  await sweep();
+  expect((await messages()).map(({ body }) => body)).toEqual([expect.stringContaining(why)]);
+});
+
+test('a canary without scores, or with good ones, stays', async () => {
+  const { end, sweep, show, watched } = await setUp({ max_error_rate: 1, min_calls: 1, min_score: 1 });
+  await end('completed', 5);
+  await sweep();
+  expect((await show()).canary).toMatchObject({ percent: 10, taken_back: null });
+  expect(await watched()).toBe(1);
+});
 
 test('a promotion at the same moment holds, and nobody is told', async () => {
   const { deps, end, sweep, show, send, path, messages } = await setUp({ min_calls: 1 });

@@ -1,26 +1,15 @@
 import { findWorkspace } from '#core/accounts/workspaces/store.ts';
 import { takeBack } from '#core/agents/channels/changes.ts';
-import { errorRate, isWatched, whyTakenBack } from '#core/agents/channels/channel.ts';
+import { isWatched, verdictOn, whyTakenBack } from '#core/agents/channels/channel.ts';
 import { CANARIES, ChannelStore, type NamedChannel } from '#core/agents/channels/store.ts';
 import { derivedUuid } from '#core/base/derived-uuid.ts';
 import { versionName } from '#core/manifest/references.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { queryAll } from '#core/ports/table.ts';
+import type { TellWorkspace, WorkspaceNotice } from '../notice.ts';
 import { channelCallsOf } from '../usage/channel-calls.ts';
 
 type TakeBackDeps = Pick<Deps, 'main' | 'runs' | 'clock' | 'log' | 'endedRuns'>;
-
-/** What a workspace is told of a canary that was taken back. */
-export interface CanaryNotice {
-  /** Always the same for one end of a canary, so that it is told once. */
-  readonly id: string;
-  readonly agentName: string;
-  readonly title: string;
-  readonly body: string;
-}
-
-/** Tells a workspace, once for each id. */
-export type TellWorkspace = (workspaceId: string, notice: CanaryNotice) => Promise<void>;
 
 interface Agent {
   readonly workspaceId: string;
@@ -29,7 +18,7 @@ interface Agent {
 }
 
 /**
- * Takes back the canaries whose calls fail more often than they may (`docs/interface/channels.md#way-back`). The switch is one
+ * Takes back the canaries whose calls fail more often, or score less, than they may (`docs/interface/channels.md#way-back`). The switch is one
  * write, on the condition that nobody changed the agent since its calls were counted; the message follows, and the record
  * says whether it was sent. So the work may be repeated, and may end anywhere.
  */
@@ -57,17 +46,16 @@ async function watchAgent(deps: TakeBackDeps, place: Omit<Agent, 'orgSlug'>, tel
   }
 }
 
-/** Takes the canary of a channel back if its calls fail too often. Returns the channel then. */
+/** Takes the canary of a channel back if its calls fail too often, or its scores are too low. Returns the channel then. */
 async function judged(deps: TakeBackDeps, agent: Agent, channel: NamedChannel): Promise<NamedChannel | undefined> {
   const { canary: counts } = await channelCallsOf(deps, agent, channel);
-  const { max_error_rate, min_calls } = channel.canary!;
-  if (counts.calls < min_calls || errorRate(counts) <= max_error_rate) return undefined;
-  const ended = await takeBack(deps, agent, channel, counts);
+  const verdict = verdictOn(channel.canary!, counts);
+  const ended = verdict && (await takeBack(deps, agent, channel, verdict));
   if (ended !== undefined) deps.log.warn('canary taken back', { agent: agent.name, channel: channel.name, ...counts });
   return ended;
 }
 
-function noticeOf({ workspaceId, name, orgSlug }: Agent, channel: NamedChannel): CanaryNotice {
+function noticeOf({ workspaceId, name, orgSlug }: Agent, channel: NamedChannel): WorkspaceNotice {
   const { canary, version } = channel;
   const canaryVersion = versionName(canary!.version);
   const why = whyTakenBack(canary!.taken_back!);

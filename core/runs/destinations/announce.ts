@@ -19,7 +19,7 @@ import type { Run } from '../run.ts';
 import { RunStore } from '../store.ts';
 import { type Destination, eventOf, isEnd, matches, type RunEvent } from './destination.ts';
 import { CALLS, RUN_END, runEndListener, subjectOf } from './listener.ts';
-import { approvalMessage, encoded, messageOf, type RunMessage, waitingMessage } from './message.ts';
+import { approvalMessage, dropMessage, encoded, messageOf, type RunMessage, waitingMessage } from './message.ts';
 import { closeNote, type Note, openNote, openNotesBefore, openNotesOf, type RunPlace } from './notes.ts';
 import { changedAfter, DestinationStore, noteDestinations } from './store.ts';
 
@@ -95,7 +95,8 @@ async function makeDeliveries(deps: AnnounceDeps, note: Note, head: Item): Promi
   const event = eventIn(note, run);
   if (event === undefined) return made;
   // The note of an end has the address, because its run may be of an earlier version.
-  const webhookUrl = note.about === '' ? note.webhookUrl : newRunFrom(head).webhookUrl;
+  const ofRun = event === 'score.dropped' ? undefined : newRunFrom(head).webhookUrl;
+  const webhookUrl = note.about === '' ? note.webhookUrl : ofRun;
   const receivers = await receiversOf(deps, run, event, webhookUrl);
   if (receivers.length === 0) return made;
   const messageFor = await messagesOf(deps, note, run, event, receivers);
@@ -133,6 +134,7 @@ async function makeDeliveries(deps: AnnounceDeps, note: Note, head: Item): Promi
 
 function eventIn({ about }: Note, run: Run): RunEvent | undefined {
   if (about === '') return eventOf(run.status as EndStatus);
+  if (about === 'score_dropped') return 'score.dropped';
   const [kind, change] = about.split('#');
   if (kind === 'waiting') return 'run.waiting';
   return change === 'cancelled' ? undefined : (`approval.${change}` as RunEvent);
@@ -147,6 +149,7 @@ async function messagesOf(
   receivers: readonly Receiver[],
 ): Promise<(receiver: Receiver) => RunMessage | undefined> {
   if (event === 'run.waiting') return () => waitingMessage(run, note.at, note.until!);
+  if (event === 'score.dropped') return () => dropMessage(run, note.at, note.drop!);
   if (!isEnd(event)) {
     const approval = await approvalOf(deps, note);
     if (approval === undefined) return () => undefined;

@@ -6,7 +6,9 @@ import type { Run } from '../run.ts';
 const END_EVENTS = ['run.completed', 'run.failed'] as const;
 /** Events about runs that wait, and about their approvals. */
 const WAIT_EVENTS = ['run.waiting', 'approval.requested', 'approval.decided', 'approval.expired'] as const;
-export const RUN_EVENTS = [...END_EVENTS, ...WAIT_EVENTS] as const;
+/** Events about the versions of runs. */
+const SCORE_EVENTS = ['score.dropped'] as const;
+export const RUN_EVENTS = [...END_EVENTS, ...WAIT_EVENTS, ...SCORE_EVENTS] as const;
 export type EndEvent = (typeof END_EVENTS)[number];
 export type RunEvent = (typeof RUN_EVENTS)[number];
 
@@ -42,16 +44,19 @@ export interface Destination extends DestinationSettings {
   readonly updatedAt: string;
 }
 
-/** Whether an event of a run is posted to a destination. One that chooses statuses, but no events, gets only ends. */
+/**
+ * Whether an event of a run is posted to a destination. One that chooses statuses, but no events, gets only ends. What is about the version
+ * does not depend on the run that showed it.
+ */
 export function matches(destination: Destination, run: Run, event: RunEvent): boolean {
   const { enabled, events, agents, statuses, triggerSources, includeSubCalls } = destination;
   const lets = (allowed: readonly string[], value: string) => allowed.length === 0 || allowed.includes(value);
   return (
     enabled &&
-    (includeSubCalls || run.parentRunId === null) &&
     lets(events, event) &&
     lets(agents, fullNameOf({ orgSlug: run.agentOrg, name: run.agentName })) &&
     (isEnd(event) ? lets(statuses, run.status) : statuses.length === 0 || events.length > 0) &&
-    lets(triggerSources, run.triggerSource)
+    (event === 'score.dropped' ||
+      ((includeSubCalls || run.parentRunId === null) && lets(triggerSources, run.triggerSource)))
   );
 }

@@ -1,8 +1,9 @@
 import type { Json } from '#core/base/json.ts';
 import type { EndStatus } from '#core/base/run-kinds.ts';
-import { fullNameOf } from '#core/manifest/references.ts';
+import { fullNameOf, versionName } from '#core/manifest/references.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import { type Approval, approvalIdOf } from '../approvals/approval.ts';
+import type { Drop } from '../online/drop.ts';
 import type { Run } from '../run.ts';
 import { eventOf, type Format, type RunEvent } from './destination.ts';
 
@@ -74,6 +75,18 @@ export const waitingMessage = (run: Run, time: string, until: number): RunMessag
     root_run_id: run.rootRunId,
     started_at: run.startedAt,
     waits_until: isoTime(until),
+  },
+});
+
+/** Describes a drop of the scores of a version, which showed in this run. */
+export const dropMessage = (run: Run, time: string, { before, mean, runs }: Drop): RunMessage => ({
+  ...about(run, time),
+  event: 'score.dropped',
+  data: {
+    ...membersOf(run),
+    mean,
+    runs,
+    before: { agent_version: versionName(before.version), mean: before.mean, runs: before.runs },
   },
 });
 

@@ -1,3 +1,4 @@
+import type { Json } from '#core/base/json.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import {
   absent,
@@ -9,6 +10,7 @@ import {
   type TransactOperation,
 } from '#core/ports/table.ts';
 import { hexOf, runIdOf, workspaceIdOf } from '../items.ts';
+import type { Drop } from '../online/drop.ts';
 import type { NewRun } from '../run.ts';
 
 /*
@@ -22,8 +24,11 @@ export interface RunPlace {
   readonly runId: string;
 }
 
-/** What of a run is announced: its end, that it waits (once for each process that left it so), or a change of an approval. */
-export type NoteSubject = '' | `waiting#${string}` | `approval#${ApprovalChange}#${number}.${number}`;
+/**
+ * What of a run is announced: its end, that the scores of its version dropped with its own, that it waits (once for each process that left it
+ * so), or a change of an approval.
+ */
+export type NoteSubject = '' | 'score_dropped' | `waiting#${string}` | `approval#${ApprovalChange}#${number}.${number}`;
 
 /** `cancelled` is not posted anywhere, but closes what people see. */
 export const APPROVAL_CHANGES = ['requested', 'decided', 'expired', 'cancelled'] as const;
@@ -37,6 +42,7 @@ export interface Note extends RunPlace {
   readonly webhookUrl?: string;
   /** Epoch milliseconds until which a run waits. */
   readonly until?: number;
+  readonly drop?: Drop;
 }
 
 type NotePlace = Pick<Note, 'workspaceId' | 'runId' | 'about'>;
@@ -50,10 +56,11 @@ const openPartition = (digit: string): string => `RUN_ENDS#${digit}`;
 /** Returns the write of a note, for the transaction of what it is about. `at` in epoch milliseconds, `ttl` in epoch seconds. */
 export function noteOperation(
   place: NotePlace,
-  { at, ttl, ...more }: { readonly at: number; readonly ttl: number } & Pick<Note, 'webhookUrl' | 'until'>,
+  { at, ttl, ...more }: { readonly at: number; readonly ttl: number } & Pick<Note, 'webhookUrl' | 'until' | 'drop'>,
 ): TransactOperation {
   const index = { gsi1pk: openPartition(hexOf(place.runId)[0]!), gsi1sk: isoTime(at) };
-  const item = { ...noteKey(place), ...index, webhook_url: more.webhookUrl, until: more.until, ttl };
+  const drop = more.drop as unknown as Json | undefined;
+  const item = { ...noteKey(place), ...index, webhook_url: more.webhookUrl, until: more.until, drop, ttl };
   return { op: 'put', item, ...(place.about !== '' && { condition: absent() }) };
 }
 
@@ -104,5 +111,6 @@ function noteFrom(item: Item): Note {
     at: item.gsi1sk!,
     ...(item.webhook_url !== undefined && { webhookUrl: item.webhook_url as string }),
     ...(item.until !== undefined && { until: item.until as number }),
+    ...(item.drop !== undefined && { drop: item.drop as unknown as Drop }),
   };
 }

@@ -1,15 +1,9 @@
 import * as z from 'zod';
+import { SCORE_WORD, SCORE_WORD_RULE } from '#core/base/score-word.ts';
 import { agentName } from '#core/http/agent-name.ts';
 import { printableLine } from '#core/http/printable-line.ts';
 import { defineRoutes } from '#core/http/route.ts';
-import {
-  MAX_SCORE_COMMENT,
-  MAX_SCORE_LABEL,
-  MAX_SCORE_VALUE,
-  MAX_SCORES,
-  SCORE_WORD,
-  SCORE_WORD_RULE,
-} from './score.ts';
+import { MAX_SCORE_COMMENT, MAX_SCORE_LABEL, MAX_SCORE_VALUE, MAX_SCORES } from './score.ts';
 
 const time = z.iso.datetime();
 const word = z.string().regex(SCORE_WORD, SCORE_WORD_RULE);
@@ -24,7 +18,7 @@ const score = z.object({
   value: z.number().nullable().describe('Null: the score is a label.'),
   label: z.string().nullable().describe('Null: the score is a number.'),
   comment: z.string().nullable().describe('Text for people who read the run. Null: none.'),
-  created_by: z.string().describe('Id of the user whose key sent the score.'),
+  created_by: z.string().describe('Id of the user whose key sent the score; `platform` for online scores.'),
   created_at: time,
   updated_at: time.describe('When the score was replaced last.'),
 });

@@ -3,9 +3,6 @@ export const MAX_SCORE_COMMENT = 2000;
 /** Values are between minus and plus this number: their sums keep a millionth exactly. */
 export const MAX_SCORE_VALUE = 1_000_000;
 
-/** Names and sources of scores. They are parts of sort keys, which `#` divides. */
-export const SCORE_WORD = /^[a-z][a-z0-9_.-]{0,63}$/;
-export const SCORE_WORD_RULE = 'must be 1 to 64 of a-z, 0-9, _, . and -, and begin with a letter';
 export const MAX_SCORE_LABEL = 64;
 /** Maximum number of scores of a run: all of them are one item, of at most 400 KB. */
 export const MAX_SCORES = 50;
@@ -19,7 +16,7 @@ export interface Score {
   readonly value?: number;
   readonly label?: string;
   readonly comment?: string;
-  /** Id of the user whose key sent it. */
+  /** Id of the user whose key sent it; `platform` for online scores. */
   readonly createdBy: string;
   /** ISO 8601. */
   readonly createdAt: string;

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import { PlatformError } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
 import { isoTime } from '#core/ports/clock.ts';
@@ -67,6 +68,32 @@ export async function putScore(
     return at === -1 ? [...scores, written] : scores.with(at, written);
   });
   return scoreFrom(written);
+}
+
+/**
+ * Scores a run by several names at once, as {@link putScore}. Leaves what is there already, and what a run with {@link MAX_SCORES} scores has
+ * no room for. Throws CONFLICT if what was said in the run was erased and a score has a comment.
+ */
+export async function putScores(
+  deps: StoreDeps,
+  run: Run,
+  scores: readonly Omit<Score, 'createdAt' | 'updatedAt'>[],
+): Promise<void> {
+  const now = isoTime(deps.clock.now());
+  await changeScores(deps, run, (before) => {
+    const after = [...before];
+    for (const { createdBy: by, ...content } of scores) {
+      const at = after.findIndex((each) => isSame(each, content));
+      if (at === -1) {
+        if (after.length < MAX_SCORES) after.push({ ...content, by, at: now });
+        continue;
+      }
+      const { at: since, changed: _, ...stored } = after[at]!;
+      if (!isDeepStrictEqual(stored, { ...content, by })) after[at] = { ...content, by, at: since, changed: now };
+    }
+    const isUnchanged = after.length === before.length && after.every((each, index) => each === before[index]);
+    return isUnchanged ? undefined : after;
+  });
 }
 
 /** Deletes a score. Returns false if the run has none with this name and source. */

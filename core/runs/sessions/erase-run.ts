@@ -12,6 +12,7 @@ import {
   journalPartition,
 } from '../items.ts';
 import { eventPartition } from '../live-events.ts';
+import { judgesOf } from '../online/notes.ts';
 import { CANCELLED, emptyBody, type NewRun, type RunResult } from '../run.ts';
 import { eraseComments } from '../scores/store.ts';
 import { sessionBlobs } from './items.ts';
@@ -27,10 +28,20 @@ type EraseDeps = Pick<Deps, 'runs' | 'blobs'>;
 const AT_ONCE = 25;
 
 /**
- * Erases what was said in a run: input, output, logs, trace, events, journal. Its record stays, with its times and costs,
- * as usage follows from it.
+ * Erases what was said in a run: input, output, logs, trace, events, journal, and the copies that judges got. Its record stays, with its times
+ * and costs, as usage follows from it.
  */
 export async function eraseRun(
+  deps: EraseDeps & Partial<Pick<Deps, 'counters'>>,
+  workspaceId: string,
+  runId: string,
+): Promise<void> {
+  await eraseAlone(deps, workspaceId, runId);
+  // Read after the mark, which keeps further judges from beginning.
+  for (const judge of await judgesOf(deps, workspaceId, runId)) await eraseAlone(deps, workspaceId, judge);
+}
+
+async function eraseAlone(
   deps: EraseDeps & Partial<Pick<Deps, 'counters'>>,
   workspaceId: string,
   runId: string,

@@ -551,7 +551,8 @@ export function evalsSuite(target: () => Target, has: Languages): void {
       await refused({ defaultTest: { run }, tests: [{}] }, 'defaultTest.run: is not a member here');
       await refused({ tests: [{}], mocks: { nothing: 1 } }, 'mocks.nothing is not a custom tool');
       const bodies: readonly [object, string][] = [
-        [{}, 'either suites or tests'],
+        [{}, 'was published without suites'],
+        [{ tests: [{}], suites: { 'a.yaml': 'tests: [{}]' } }, 'together with tests'],
         [{ tests: [{}], baseline: 'latest' }, 'baseline'],
         [{ tests: [{}], baseline: 'v1' }, 'the version that is evaluated'],
         [{ tests: [{}], baseline: 'observed' }, 'no case has the member'],

@@ -1,5 +1,6 @@
 import { maySee } from '#core/agents/access.ts';
 import { devUserOf } from '#core/agents/dev/slots.ts';
+import { checkMayBeNamed, whyNotNamed } from '#core/agents/gates/gate.ts';
 import { AgentStore, findAnyVersion, findNewest, resolveCall } from '#core/agents/store.ts';
 import type { Caller } from '#core/base/caller.ts';
 import { PlatformError } from '#core/base/errors.ts';
@@ -28,7 +29,7 @@ export interface ScheduledAgent {
  * Finds the agent version of a new schedule by `agent_id`, else by `agent` (`org/agent@v2`), else by `agent_name` and
  * `agent_version`. The id takes precedence: clients that send it may add a version that is only a default.
  *
- * Throws NOT_FOUND, INVALID_INPUT.
+ * Throws NOT_FOUND, INVALID_INPUT, and CONFLICT for a preview and if the gate of the agent holds its only versions.
  */
 export async function resolveScheduledAgent(
   deps: AgentDeps,
@@ -47,7 +48,11 @@ async function findById(deps: AgentDeps, caller: Caller, id: string): Promise<Sc
   if (agent === undefined || !(await maySchedule(deps, caller, agent))) {
     throw new PlatformError('NOT_FOUND', `There is no agent version with the id "${id.slice(0, 64)}".`);
   }
-  return { agent, isPinned: false };
+  if (whyNotNamed(agent) === undefined) return { agent, isPinned: false };
+  // What follows starts with what it would follow to.
+  const current = await new AgentStore(deps, agent.workspaceId).findVersion(agent.name, 'latest');
+  if (current === undefined || agent.preview !== undefined) checkMayBeNamed(agent, 'agent_id');
+  return { agent: current ?? agent, isPinned: false };
 }
 
 async function findByName(deps: AgentDeps, caller: Caller, body: NewScheduleBody): Promise<ScheduledAgent> {
@@ -68,6 +73,8 @@ async function findByName(deps: AgentDeps, caller: Caller, body: NewScheduleBody
   if (agent === undefined || !(await maySchedule(deps, caller, agent))) {
     throw new PlatformError('NOT_FOUND', `There is no agent ${org}/${name} with a version ${version}.`.slice(0, 300));
   }
+  const isExact = resolved !== undefined && agent.preview === undefined;
+  if (!isExact) checkMayBeNamed(agent, 'agent');
   const channel = resolved?.channel?.name;
   if (channel !== undefined) checkFollowsOwn(agent, channel, caller.workspace.id);
   const isPinned = agent.devOf !== undefined || (channel === undefined && named !== undefined && named !== 'latest');
@@ -90,7 +97,7 @@ const maySchedule = async (deps: AgentDeps, caller: Caller, agent: AgentVersion)
 
 /**
  * Finds another version of the agent of a schedule; `dev` means the `dev` version of the user `devOf`. Throws
- * NOT_FOUND.
+ * NOT_FOUND, and CONFLICT for a preview.
  */
 export async function findOtherVersion(
   deps: AgentDeps,
@@ -108,6 +115,7 @@ export async function findOtherVersion(
     const what = isChannelName(version) ? 'channel' : 'version';
     throw new PlatformError('NOT_FOUND', `There is no agent ${name} with a ${what} ${version.slice(0, 32)}.`);
   }
+  if (agent.preview !== undefined) checkMayBeNamed(agent, 'agent_version');
   if (isChannelName(version)) checkFollowsOwn(agent, version, schedule.workspaceId);
   return agent;
 }

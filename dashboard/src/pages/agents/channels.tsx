@@ -197,6 +197,7 @@ function SetDialog({
               key: before?.key,
               max_error_rate: before?.max_error_rate,
               min_calls: before?.min_calls,
+              min_score: before?.min_score,
             },
           }),
         },

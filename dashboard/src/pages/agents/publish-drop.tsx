@@ -1,6 +1,7 @@
 import { useQueryClient } from '@tanstack/react-query';
 import { FolderUp, Upload } from 'lucide-react';
 import { type ReactNode, useEffect, useRef, useState } from 'react';
+import { bodyOfFolder } from '#core/manifest/publish-body.ts';
 import { call } from '../../api/client.ts';
 import { keyOf } from '../../api/query.ts';
 import { useWorkspace } from '../../api/session.ts';
@@ -87,7 +88,7 @@ async function check(files: readonly ChosenFile[], workspaceId: string) {
   const read = await readInWorker(files);
   const name = typeof read.body.name === 'string' && /^.{1,50}$/.test(read.body.name) ? read.body.name : undefined;
   const [validation, next] = await Promise.all([
-    sendableBody(read.body, { workspaceId }).then((body) => call('validateAgent', { body }, { workspaceId })),
+    sendableBody(bodyOfFolder(read), { workspaceId }).then((body) => call('validateAgent', { body }, { workspaceId })),
     name === undefined ? undefined : call('previewAgent', { query: { name } }, { workspaceId }),
   ]);
   return { read, validation, next };
@@ -121,10 +122,11 @@ function PublishDialog({
     };
   }, [files, workspaceId]);
   const { checked, error, isPublishing = false } = state;
-  const publish = async ({ read: { body, bundle } }: Checked) => {
+  const publish = async ({ read }: Checked) => {
     setState({ checked, isPublishing: true });
     try {
-      const sent = await sendableBody(body, { workspaceId });
+      const { bundle } = read;
+      const sent = await sendableBody(bodyOfFolder(read), { workspaceId });
       const { agent, service_key } = await call('createAgent', { body: sent }, { workspaceId });
       const upload = bundle && (await uploadBundle(agent.id, bundle as Uint8Array<ArrayBuffer>, { workspaceId }));
       await client.invalidateQueries({ queryKey: keyOf('listAgents') });

@@ -112,19 +112,25 @@ export default function VersionsTab({ agent, versions }: TabProps) {
 }
 
 function State({
-  version: { version, current_version, runnable, environment_status, sunset_at },
+  version: { version, current_version, runnable, environment_status, sunset_at, gate, preview },
 }: {
   readonly version: Version;
 }) {
   if (version === current_version) return <Badge tone="good">Latest</Badge>;
   if (sunset_at) return <Status value="deprecated" />;
+  if (preview) return <Badge tone="info">Preview {preview.name}</Badge>;
   if (environment_status === 'building') return <Badge tone="info">Installing</Badge>;
-  return runnable ? null : <Badge tone="bad">Cannot run</Badge>;
+  if (!runnable) return <Badge tone="bad">Cannot run</Badge>;
+  if (gate?.status === 'pending') return <Badge tone="info">In evaluation</Badge>;
+  return gate?.status === 'failed' ? <Badge tone="bad">Held: {gate.reason}</Badge> : null;
 }
+
+const mayBeLatest = ({ runnable, gate, preview }: Version): boolean =>
+  runnable && preview === null && gate?.status !== 'pending' && gate?.status !== 'failed';
 
 function afterDeletion(deleted: Version | undefined, versions: readonly Version[]): string {
   if (deleted === undefined || deleted.version !== deleted.current_version) return '';
-  const next = versions.find((each) => each !== deleted && each.runnable);
+  const next = versions.find((each) => each !== deleted && mayBeLatest(each));
   return next === undefined ? 'Calls to “latest” will then fail.' : `“latest” will then be ${next.version}.`;
 }
 

@@ -183,6 +183,7 @@ const EVENTS: Readonly<Record<Event, { readonly label: string; readonly more?: s
   'approval.requested': { label: 'Requested approvals', more: 'and questions' },
   'approval.decided': { label: 'Decided approvals', more: 'and answered questions' },
   'approval.expired': { label: 'Expired approvals', more: 'and questions' },
+  'score.dropped': { label: 'Dropped scores', more: 'of a version, in production' },
 };
 const FORMATS = [
   { id: 'standard', label: 'Standard Webhooks' },

@@ -1,0 +1,3 @@
+import { gatesSuite } from '#test/conformance/gates.ts';
+
+gatesSuite(async () => undefined, 1);

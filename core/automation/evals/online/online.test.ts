@@ -1,0 +1,3 @@
+import { onlineSuite } from '#test/conformance/online.ts';
+
+onlineSuite(async () => undefined, 1);
