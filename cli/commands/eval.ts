@@ -2,6 +2,7 @@ import { statSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { EXIT, UsageError } from '#client/usage-error.ts';
+import { mayBeCurrent } from '#core/agents/gates/gate.ts';
 import type { Client } from '#core/api/client.ts';
 import {
   type Case,
@@ -68,14 +69,16 @@ const evaluate: Configure = (command, cli) => {
     });
 };
 
-/** Returns the newest other version of an agent that its gate does not hold; `undefined` with a note if there is none. */
+/** Returns the newest version beside this one that `latest` may name; `undefined` with a note if there is none. */
 async function newestOther(
   cli: Cli,
   { org_slug, name, id }: { readonly org_slug: string; readonly name: string; readonly id: string },
 ): Promise<string | undefined> {
-  const isOpen = ({ gate }: { readonly gate: { readonly status: string } | null }) =>
-    gate === null || gate.status === 'passed' || gate.status === 'overridden';
-  const other = (await ownVersions(cli, `${org_slug}/${name}`)).find((each) => each.id !== id && isOpen(each));
+  const versions = await ownVersions(cli, `${org_slug}/${name}`);
+  const other = versions.find(
+    ({ gate, preview, ...each }) =>
+      each.id !== id && mayBeCurrent({ ...each, gate: gate ?? undefined, preview: preview ?? undefined }),
+  );
   if (other === undefined) cli.output.note('The agent has no other version: there is nothing to compare with.');
   return other?.version;
 }
