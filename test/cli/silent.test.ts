@@ -7,7 +7,7 @@ import { commandLine, examplesOf, tempFolder, wordsOf } from './command-line.ts'
 
 /** Commands that call no platform, start their own, or refuse their arguments first. */
 const ASKS_NOBODY =
-  /^(init|test|run \S+ --local|start|status|backup|restore|upgrade|systemd-unit|docs|agent-setup|mcp|profiles|switch|logout|completion|open\b|api --list|skill install (\.\/|https:))/;
+  /^(init|test|run \S+ --local|start|status|backup|restore|upgrade|systemd-unit|docs|agent-setup|import-evals|mcp|profiles|switch|logout|completion|open\b|api --list|skill install (\.\/|https:))/;
 
 /** Platform that accepts connections but never answers. */
 const sockets = new Set<Socket>();
@@ -39,6 +39,8 @@ test('every command ends with 7, and says that nothing was answered', async () =
   for (const name of ['.', 'hello', 'my-agent', 'orchestrator', 'worker']) {
     mkdirSync(join(cwd, name), { recursive: true });
     writeFileSync(join(cwd, name, 'agent.json'), JSON.stringify({ ...manifest, required_secrets: [] }));
+    mkdirSync(join(cwd, name, 'evals'));
+    writeFileSync(join(cwd, name, 'evals/first.yaml'), 'tests: [{ vars: { name: Ada } }]');
   }
   const wrong: string[] = [];
   for (const example of examples) {
