@@ -53,6 +53,34 @@ describeSite('parts of an agent', (site) => {
     await page.getByRole('button', { name: 'Delete v3' }).waitFor({ state: 'detached' });
   });
 
+  test('a version that its gate holds is no choice for a channel, and becomes latest once an owner opens the gate', async () => {
+    const name = `gated-${Date.now()}`;
+    await publish(site, name);
+    // No model answers here, so that the evaluation decides nothing.
+    const eval_files = { 'first.yaml': 'tests: [{ vars: {}, assert: [{ type: contains, value: report }] }]' };
+    await publish(site, name, { prompt: 'Another', evals: { gate: true }, eval_files });
+    const page = await site.open(`/acme/agents/${name}?tab=versions`);
+    await page.getByRole('link', { name: 'Evaluation', exact: true }).waitFor();
+    await page.getByRole('button', { name: 'New channel' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Version' }).click();
+    await page.getByRole('option', { name: 'v1' }).waitFor();
+    expect(await page.getByRole('option', { name: 'v2' }).count()).toBe(0);
+    await page.keyboard.press('Escape');
+    await page.keyboard.press('Escape');
+
+    await page.getByRole('button', { name: 'Open the gate of v2' }).click();
+    const dialog = page.getByRole('dialog');
+    expect(await dialog.getByRole('button', { name: 'Open the gate' }).isDisabled()).toBe(true);
+    await dialog.getByLabel('Reason').fill('The provider is down');
+    await dialog.getByRole('button', { name: 'Open the gate' }).click();
+    await page.getByRole('button', { name: 'Open the gate of v2' }).waitFor({ state: 'detached' });
+    const opened = (await site.client.listAgents({ query: { name } })).at(-1)!;
+    expect(opened).toMatchObject({
+      current_version: 'v2',
+      gate: { status: 'overridden', reason: 'The provider is down' },
+    });
+  });
+
   test('a channel is made, gets a canary, is promoted and rolled back', async () => {
     const name = `channels-${Date.now()}`;
     for (const prompt of ['One', 'Two']) await publish(site, name, { prompt });

@@ -13,7 +13,7 @@ import { Loading } from '../../ui/loading.tsx';
 import { Section } from '../../ui/page.tsx';
 import { escapeText } from '../../ui/text/escape-text.ts';
 import { toast } from '../../ui/toast.tsx';
-import type { TabProps } from './version.ts';
+import { mayBeNamed, type TabProps } from './version.ts';
 
 type Channel = AnswerOf<'listChannels'>['channels'][number];
 type Change = AnswerOf<'getChannel'>['history'][number];
@@ -179,7 +179,7 @@ function SetDialog({
   const [version, setVersion] = useState(channel?.version ?? agent.version);
   const [canary, setCanary] = useState(channel?.canary?.version ?? NO_CANARY);
   const [percent, setPercent] = useState(String(channel?.canary?.percent ?? 10));
-  const runnable = versions.filter((each) => each.runnable).map((each) => ({ id: each.version, label: each.version }));
+  const choices = versions.filter(mayBeNamed).map((each) => ({ id: each.version, label: each.version }));
   const number = Number(percent);
   const isPercent = percent.trim() !== '' && number >= 0 && number <= 100;
   const before = channel?.canary;
@@ -236,12 +236,12 @@ function SetDialog({
           onChange={setName}
         />
       )}
-      <Select label="Version" value={version} onChange={setVersion} choices={runnable} />
+      <Select label="Version" value={version} onChange={setVersion} choices={choices} />
       <Select
         label="Canary"
         value={canary}
         onChange={setCanary}
-        choices={[{ id: NO_CANARY, label: 'None' }, ...runnable.filter(({ id }) => id !== version)]}
+        choices={[{ id: NO_CANARY, label: 'None' }, ...choices.filter(({ id }) => id !== version)]}
       />
       {canary !== NO_CANARY && (
         <TextField

@@ -11,6 +11,7 @@ import { Time } from '../../ui/data/time.tsx';
 import { ConfirmDialog } from '../../ui/dialog.tsx';
 import { ErrorBox } from '../../ui/error-box.tsx';
 import { Select } from '../../ui/field.tsx';
+import { Link } from '../../ui/link.tsx';
 import { Loading } from '../../ui/loading.tsx';
 import { Section } from '../../ui/page.tsx';
 import { ShownOnce } from '../../ui/shown-once.tsx';
@@ -18,9 +19,10 @@ import { DiffView } from '../../ui/text/diff.tsx';
 import { escapeText } from '../../ui/text/escape-text.ts';
 import { expand, filesOf, textOf, useBundle } from './bundle-zip.ts';
 import { Channels } from './channels.tsx';
+import { OverrideDialog } from './override-dialog.tsx';
 import { publishAgain } from './publish-again.ts';
 import { skillFilesOf } from './skill-files.ts';
-import type { TabProps, Version } from './version.ts';
+import { isHeld, mayBeNamed, type TabProps, type Version } from './version.ts';
 
 const route = getRouteApi('/signed-in/$workspace/agents/$name');
 
@@ -30,6 +32,7 @@ export default function VersionsTab({ agent, versions }: TabProps) {
   const { id: workspaceId, slug, role } = useWorkspace();
   const [restored, setRestored] = useState<Version>();
   const [deleted, setDeleted] = useState<Version>();
+  const [opened, setOpened] = useState<Version>();
   const [key, setKey] = useState<string>();
   const remove = useAction('deleteAgent', { stale: ['listAgents'], silent: true });
   const isOwner = role === 'owner';
@@ -58,6 +61,23 @@ export default function VersionsTab({ agent, versions }: TabProps) {
             title: 'Action',
             cell: (each) => (
               <span className="flex flex-wrap gap-2">
+                {isHeld(each) && (
+                  <>
+                    <Link
+                      to="/$workspace/agents/$name/evals/$eval"
+                      params={{ workspace: slug, name: agent.name, eval: each.gate!.eval_id }}
+                    >
+                      Evaluation
+                    </Link>
+                    <Button
+                      isDisabled={!isOwner}
+                      aria-label={`Open the gate of ${each.version}`}
+                      onPress={() => setOpened(each)}
+                    >
+                      Open the gate
+                    </Button>
+                  </>
+                )}
                 {each.version !== each.current_version && (
                   <Button
                     isDisabled={!isOwner || !each.runnable}
@@ -93,6 +113,7 @@ export default function VersionsTab({ agent, versions }: TabProps) {
         What {slug}/{agent.name}@{restored?.version} contains becomes the next version: its manifest, prompt, schemas
         and code. Callers of “latest” and schedules that follow new versions use it. Pinned versions do not change.
       </ConfirmDialog>
+      {opened && <OverrideDialog version={opened} onClose={() => setOpened(undefined)} />}
       {key !== undefined && (
         <ShownOnce title={`Service key of ${agent.name}`} text={key} onClose={() => setKey(undefined)}>
           With it, the agent calls those that it depends on.
@@ -122,15 +143,12 @@ function State({
   if (environment_status === 'building') return <Badge tone="info">Installing</Badge>;
   if (!runnable) return <Badge tone="bad">Cannot run</Badge>;
   if (gate?.status === 'pending') return <Badge tone="info">In evaluation</Badge>;
-  return gate?.status === 'failed' ? <Badge tone="bad">Held: {gate.reason}</Badge> : null;
+  return gate?.status === 'failed' ? <Badge tone="bad">Held: {escapeText(gate.reason ?? '')}</Badge> : null;
 }
-
-const mayBeLatest = ({ runnable, gate, preview }: Version): boolean =>
-  runnable && preview === null && gate?.status !== 'pending' && gate?.status !== 'failed';
 
 function afterDeletion(deleted: Version | undefined, versions: readonly Version[]): string {
   if (deleted === undefined || deleted.version !== deleted.current_version) return '';
-  const next = versions.find((each) => each !== deleted && mayBeLatest(each));
+  const next = versions.find((each) => each !== deleted && mayBeNamed(each));
   return next === undefined ? 'Calls to “latest” will then fail.' : `“latest” will then be ${next.version}.`;
 }
 
