@@ -54,7 +54,7 @@ export interface Gate {
   readonly status: GateStatus;
   /** The evaluation that decides, or decided last. */
   readonly evalId: string;
-  /** Of that evaluation; null until it has one. */
+  /** Verdict of that evaluation; null until it has one. */
   readonly verdict: string | null;
   /** Why the version is held, or why an owner opened the gate; null otherwise. */
   readonly reason: string | null;
@@ -68,7 +68,7 @@ export interface Gate {
 }
 
 export interface Publisher {
-  /** Of a trust, the id in place of a user's. */
+  /** Id of the user, or what stands in its place for a trust. */
   readonly userId: string;
   /** Whether the key was limited to the workspace. */
   readonly isBound: boolean;
