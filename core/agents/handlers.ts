@@ -4,9 +4,11 @@ import { membershipOf } from '#core/accounts/workspaces/store.ts';
 import type { Caller } from '#core/base/caller.ts';
 import { hasCode, PlatformError } from '#core/base/errors.ts';
 import { lazy } from '#core/base/lazy.ts';
+import type { Workspace } from '#core/base/workspace.ts';
 import type { Handlers } from '#core/http/route.ts';
 import type { AgentDefinition } from '#core/manifest/definition.ts';
 import { needsBundle } from '#core/manifest/engines.ts';
+import type { SuiteFiles } from '#core/manifest/evals/suite.ts';
 import { type AgentAddress, refOf, versionName } from '#core/manifest/references.ts';
 import type { AgentVersion, Publisher } from '#core/manifest/version.ts';
 import type { Deps } from '#core/ports/deps.ts';
@@ -14,10 +16,8 @@ import { findOwn, findOwnOrDev, maySee } from './access.ts';
 import { deleteAgent, needsConfirmation } from './deletion.ts';
 import { keepDev, publishDev } from './dev/publish.ts';
 import { evalContentsOf } from './eval-files.ts';
-import { checkEvalFiles, takeEvalFiles } from './gates/published-suites.ts';
 import { type LastRunOf, listLatest } from './latest.ts';
 import type { AgentListeners } from './listeners.ts';
-import { keepPreview } from './previews/keep.ts';
 import { checkPreviewName } from './previews/preview.ts';
 import { publish } from './publish.ts';
 import { changeDefinition } from './retention/change-definition.ts';
@@ -34,6 +34,8 @@ import { latestView, ownerView, uploadView, versionView } from './views.ts';
 const uploads = lazy(() => import('./upload.ts'));
 const forks = lazy(() => import('./fork.ts'));
 const overrides = lazy(() => import('./gates/override.ts'));
+const suites = lazy(() => import('./gates/published-suites.ts'));
+const keeping = lazy(() => import('./previews/keep.ts'));
 
 type AgentDeps = Omit<Deps, 'vault'> & { readonly listeners: AgentListeners; readonly lastRunOf: LastRunOf };
 
@@ -65,7 +67,7 @@ export const agentHandlers = (deps: AgentDeps): Handlers<typeof agentRoutes> => 
   },
 
   async createAgent({ caller, query, body }) {
-    const { manifest, given } = takeEvalFiles(await withUploadedFiles(deps, caller.workspace.id, body));
+    const { eval_files: given, ...manifest } = await withUploadedFiles(deps, caller.workspace.id, body);
     const { definition, errors, warnings } = await checkManifest(deps, caller.workspace, manifest);
     if (definition === undefined || errors.length > 0) throw invalidManifest(errors);
     const { preview } = query;
@@ -81,7 +83,7 @@ export const agentHandlers = (deps: AgentDeps): Handlers<typeof agentRoutes> => 
     // A version that never becomes latest needs no suites, but whoever tries it may evaluate it.
     const files =
       userId === undefined
-        ? await checkEvalFiles(deps, caller.workspace, withGate(definition, preview), given)
+        ? await checkedSuites(deps, caller.workspace, withGate(definition, preview), given)
         : undefined;
     const evals = files && evalContentsOf(files);
     const mode = definition.manifest?.orchestration_mode;
@@ -97,7 +99,7 @@ export const agentHandlers = (deps: AgentDeps): Handlers<typeof agentRoutes> => 
       const hashes = { bundle: query.bundle_sha256, evals: evals?.sha256 };
       if (newest !== undefined && isUnchanged(newest, definition, hashes)) {
         if (userId !== undefined) await keepDev(deps, { ...newest, devOf: userId });
-        if (preview !== undefined) await keepPreview(deps, newest);
+        if (preview !== undefined) await (await keeping()).keepPreview(deps, newest);
         return {
           status: 200,
           body: { agent: ownerView(newest), ...answer, services_updated: 0, unchanged: true },
@@ -139,11 +141,11 @@ export const agentHandlers = (deps: AgentDeps): Handlers<typeof agentRoutes> => 
   },
 
   async validateAgent({ caller, body }) {
-    const { manifest, given } = takeEvalFiles(await withUploadedFiles(deps, caller.workspace.id, body));
+    const { eval_files: given, ...manifest } = await withUploadedFiles(deps, caller.workspace.id, body);
     const { definition, errors, warnings } = await checkManifest(deps, caller.workspace, manifest);
     const texts = errors.map(errorText);
     if (definition !== undefined) {
-      await checkEvalFiles(deps, caller.workspace, definition, given).catch((error: unknown) => {
+      await checkedSuites(deps, caller.workspace, definition, given).catch((error: unknown) => {
         if (!hasCode(error, 'INVALID_INPUT')) throw error;
         texts.push((error as Error).message);
       });
@@ -239,6 +241,17 @@ export const agentHandlers = (deps: AgentDeps): Handlers<typeof agentRoutes> => 
     return { status: 200, body: { agent: ownerView(version), ...(await firstServiceKey(deps, version)) } };
   },
 });
+
+/** Returns the suites of a new version as `checkEvalFiles` does. */
+async function checkedSuites(
+  deps: AgentDeps,
+  workspace: Workspace,
+  definition: AgentDefinition,
+  given: unknown,
+): Promise<SuiteFiles | undefined> {
+  if (given == null && definition.evals?.gate !== true) return undefined;
+  return (await suites()).checkEvalFiles(deps, workspace, definition, given);
+}
 
 /** Whom the evaluation of a version acts for. A job of a trust has no connections of a user. */
 const publisherOf = ({ userId, limits }: Caller): Publisher => ({ userId, isBound: limits?.workspaceId !== undefined });

@@ -68,7 +68,7 @@ export interface Gate {
 }
 
 export interface Publisher {
-  /** Id of the user, or of the trust whose job published. */
+  /** Id of the user, or what stands in its place for a trust. */
   readonly userId: string;
   /** Whether the key was limited to the workspace. */
   readonly isBound: boolean;

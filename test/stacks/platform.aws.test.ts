@@ -701,6 +701,7 @@ describe('functions', () => {
     },
     'schedule-sweeper': {
       ...RUN_SCHEDULES,
+      ...KEEPER,
       [`${TABLES}main/index/gsi2`]: ['dynamodb:Query'],
       [`${TABLES}runs`]: [
         'dynamodb:GetItem',

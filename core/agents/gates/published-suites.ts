@@ -8,15 +8,6 @@ import { type CheckDeps, readEvalSuites } from '#core/manifest/worker-pool/check
 
 const MAX_NAME = 200;
 
-/** Takes what is given as suites out of the body of a publish, unchecked. */
-export function takeEvalFiles(body: Readonly<Record<string, unknown>>): {
-  readonly manifest: Readonly<Record<string, unknown>>;
-  readonly given: unknown;
-} {
-  const { eval_files: given, ...manifest } = body;
-  return { manifest, given };
-}
-
 /**
  * Returns the suites of a new version; `undefined` if there are none. Throws INVALID_INPUT for suites that could not be run on it, with the
  * file and the member, and for a gate without suites.
