@@ -49,7 +49,7 @@ export interface EvalFiles {
 export const GATE_STATUSES = ['pending', 'passed', 'failed', 'overridden'] as const;
 export type GateStatus = (typeof GATE_STATUSES)[number];
 
-/** The gate of a version (`docs/interface/evals.md#gate`). Times are ISO texts. */
+/** The gate of a version (`docs/interface/gates.md`). Times are ISO texts. */
 export interface Gate {
   readonly status: GateStatus;
   /** The evaluation that decides, or decided last. */

@@ -9,7 +9,7 @@ import { partitionOf } from '../record.ts';
 import type { GateItem } from './gate-item.ts';
 
 /*
- * The gate of a version (`docs/interface/evals.md#gate`) is the member `gate` of its item. Main table, beside the version:
+ * The gate of a version (`docs/interface/gates.md`) is the member `gate` of its item. Main table, beside the version:
  *
  * - `GATE#<number>#<id of an evaluation>`: an evaluation that opens the gate if it passes. Exists until that was done (gsi2 `GATES` by the
  *   time of the next look).

@@ -5,7 +5,7 @@ import { assertShape, judgeShape, readAssert, type WrittenAssert } from './read-
 import { MAX_ONLINE_ASSERTS } from './settings-view.ts';
 import { type Judge, rowOfAssert } from './suite.ts';
 
-/** How runs are scored after their end (`docs/interface/evals.md#online`). */
+/** How runs are scored after their end (`docs/interface/online-evals.md`). */
 export type OnlineSettings = {
   /** Share of the runs, from 0 to 1. */
   sample: number;

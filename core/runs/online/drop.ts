@@ -30,7 +30,7 @@ export interface Drop extends Mean {
 }
 
 /**
- * Whether the scores of a version dropped (`docs/interface/evals.md#score-dropped`). Its last runs are compared with those before them, or while
+ * Whether the scores of a version dropped (`docs/interface/online-evals.md#score-dropped`). Its last runs are compared with those before them, or while
  * there are too few of these, with those of the version before.
  */
 export function dropOf({ version, recent }: VersionScores, former: VersionScores | undefined): Drop | undefined {

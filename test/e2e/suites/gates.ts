@@ -18,7 +18,7 @@ const suite = (expected: string, more: object = {}) => ({
 });
 const GATE = { gate: true, baseline: 'latest' };
 
-/** Versions that wait for their evaluation, and previews (`docs/interface/evals.md#gate`, `docs/interface/channels.md#previews`). */
+/** Versions that wait for their evaluation, and previews (`docs/interface/gates.md`, `docs/interface/channels.md#previews`). */
 export function gatesSuite(target: () => Target, has: Languages): void {
   let user: TestUser;
   let stranger: TestUser;

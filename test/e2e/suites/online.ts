@@ -12,7 +12,7 @@ const verdict = (score: number) => JSON.stringify({ reason: `It is ${score}.`, s
 // biome-ignore lint/suspicious/noExplicitAny: tests look into bodies of every shape.
 type Body = any;
 
-/** Scores of runs in production (`docs/interface/evals.md#online`). */
+/** Scores of runs in production (`docs/interface/online-evals.md`). */
 export function onlineSuite(target: () => Target): void {
   let user: TestUser;
   let other: TestUser;

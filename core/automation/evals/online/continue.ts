@@ -10,7 +10,7 @@ const TURN_MS = 10_000;
 const AGENTS_AT_ONCE = 10;
 
 /**
- * Scores completed runs of agents with `online` settings (`docs/interface/evals.md#online`). Each is scored once, even if processes die. Safe to
+ * Scores completed runs of agents with `online` settings (`docs/interface/online-evals.md`). Each is scored once, even if processes die. Safe to
  * run at any time, on any host; returns when what it began has ended.
  */
 export async function scoreOnline(deps: Deps, tell: TellWorkspace, sliceMs = SLICE_MS): Promise<void> {

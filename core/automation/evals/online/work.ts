@@ -37,7 +37,7 @@ const MAX_AGE_MS = 24 * 3600_000;
 const SOURCE = 'online';
 const SENT_BY = 'platform';
 
-/** Why a run has no mean, as the label of its score `online` (`docs/interface/evals.md#online`). */
+/** Why a run has no mean, as the label of its score `online` (`docs/interface/online-evals.md`). */
 type Unscored =
   | 'budget spent'
   | 'judge failed'
