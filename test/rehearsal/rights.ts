@@ -64,8 +64,8 @@ const UNUSED: readonly RegExp[] = [
   /^install s3:(GetObject .*\/(definitions|layers)|(Get|Put)Object .*\/runs)\/\*$/,
   // The agents deleted here had no dependencies.
   /^collector s3:DeleteObject .*\/layers\/\*$/,
-  // Services that switch to a version after its installation.
-  /^install lambda:InvokeFunction .*-service-keeper$/,
+  // Services that switch to a version after its installation, or once it has passed its gate.
+  /^(install|schedule-sweeper) lambda:InvokeFunction .*-service-keeper$/,
   // A call that finds no idle task.
   /^(install|loop-worker|schedule-fired|schedule-sweeper) lambda:InvokeFunction .*-pool-keeper$/,
   // Durable runs of schedules, and their connections; the suite has calls with both, and data-keys.aws.test.ts tests the keys.
