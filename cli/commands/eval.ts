@@ -4,6 +4,7 @@ import { resolve } from 'node:path';
 import { EXIT, UsageError } from '#client/usage-error.ts';
 import { mayBeCurrent } from '#core/agents/gates/gate.ts';
 import type { Client } from '#core/api/client.ts';
+import { endInWords } from '#core/automation/evals/verdict.ts';
 import {
   type Case,
   type Evaluation,
@@ -159,7 +160,7 @@ function inWords(cli: Cli, evaluation: Evaluation, cases: readonly Case[]): stri
 
 /** The error that a verdict ends with. */
 function problemOf({ verdict, status, reason }: Evaluation): UsageError | undefined {
-  const text = [`The evaluation ${verdict === null ? `was ${status}` : `is ${verdict}`}.`, reason]
+  const text = [`The evaluation ${verdict === null ? `was ${status}` : endInWords(verdict)}.`, reason]
     .filter(Boolean)
     .join(' ');
   if (verdict === 'passed') return undefined;

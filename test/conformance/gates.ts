@@ -119,7 +119,7 @@ export function gatesSuite(makeTables: (clock: Deps['clock']) => Promise<Tables 
     expect(bad!.gate).toMatchObject({
       status: 'failed',
       verdict: 'failed',
-      reason: expect.stringMatching(/is failed/),
+      reason: expect.stringMatching(/The evaluation failed/),
     });
     expect(await here.latest()).toBeUndefined();
     const [good] = await here.untilDecided(await here.make('Be good'));

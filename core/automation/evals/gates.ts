@@ -13,6 +13,7 @@ import { actingFor } from './acting.ts';
 import { createEvaluation, ownBaseline } from './create.ts';
 import type { Evaluation } from './eval.ts';
 import { EvalStore } from './store.ts';
+import { endInWords } from './verdict.ts';
 
 export type GateDeps = Pick<
   Deps,
@@ -92,7 +93,7 @@ async function settle(deps: GateDeps, order: GateOrder, evaluation: Evaluation, 
   const isFirst = order.evalId === gateEvalId(order.versionId);
   // The evaluation that the publish started still decides.
   if (verdict !== 'passed' && gate.status === 'pending' && !isFirst) return finish(deps, order, evaluation);
-  const ended = verdict === null ? `was ${status === 'aborted' ? 'aborted' : 'not completed'}` : `is ${verdict}`;
+  const ended = verdict === null ? `was ${status === 'aborted' ? 'aborted' : 'not completed'}` : endInWords(verdict);
   const why = [`The evaluation ${ended}.`, reason].filter(Boolean).join(' ');
   await decide(deps, order, evaluation, verdict === 'passed' ? undefined : why);
 }

@@ -5,6 +5,9 @@ import type { Lane, Outcome } from './outcome.ts';
 export const VERDICTS = ['passed', 'failed', 'regressed', 'inconclusive'] as const;
 export type Verdict = (typeof VERDICTS)[number];
 
+/** Returns how an evaluation ended, as the predicate of a sentence. */
+export const endInWords = (verdict: Verdict): string => (verdict === 'inconclusive' ? 'was inconclusive' : verdict);
+
 /** Two-sided 95% of the normal distribution. */
 const Z = 1.959963984540054;
 /** One-sided level of the comparison with the baseline: only "worse" counts. */
