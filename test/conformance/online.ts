@@ -265,7 +265,8 @@ export function onlineSuite(
     ]);
   });
 
-  test('a drop is told once a day and version, a rise never', async () => {
+  // A hundred runs, one after another.
+  test('a drop is told once a day and version, a rise never', { timeout: 300_000 }, async () => {
     const {
       deps,
       end,
