@@ -265,8 +265,7 @@ export function onlineSuite(
     ]);
   });
 
-  // A hundred runs, one after another.
-  test('a drop is told once a day and version, a rise never', { timeout: 300_000 }, async () => {
+  test('a drop is told once a day and version, a rise never', async () => {
     const {
       deps,
       end,

@@ -1,4 +1,4 @@
 import { gatesSuite } from '#test/conformance/gates.ts';
 import { newTables } from '#test/helpers/aws.ts';
 
-gatesSuite(newTables, 19);
+gatesSuite(newTables, 9);

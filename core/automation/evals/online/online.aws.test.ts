@@ -1,4 +1,4 @@
 import { onlineSuite } from '#test/conformance/online.ts';
 import { newTables } from '#test/helpers/aws.ts';
 
-onlineSuite(newTables, 31);
+onlineSuite(newTables, 9);
