@@ -70,10 +70,12 @@ const PACKAGES: readonly { readonly name: RegExp; readonly folders: readonly str
  * import types.
  */
 const BROWSER_SAFE: readonly string[] = [
+  'core/agents/gates/standing.ts',
   'core/manifest/evals/suite.ts',
   'core/manifest/folder/agent-folder.ts',
   'core/manifest/folder/ignore-rules.ts',
   'core/manifest/publish-body.ts',
+  'core/manifest/version.ts',
   'core/api/operation-path.ts',
   'core/base/attempt-text.ts',
   'core/base/held-text.ts',

@@ -2,7 +2,7 @@ import { statSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { EXIT, UsageError } from '#client/usage-error.ts';
-import { mayBeCurrent } from '#core/agents/gates/gate.ts';
+import { mayBeCurrent } from '#core/agents/gates/standing.ts';
 import type { Client } from '#core/api/client.ts';
 import { endInWords } from '#core/automation/evals/verdict.ts';
 import {
@@ -76,10 +76,7 @@ async function newestOther(
   { org_slug, name, id }: { readonly org_slug: string; readonly name: string; readonly id: string },
 ): Promise<string | undefined> {
   const versions = await ownVersions(cli, `${org_slug}/${name}`);
-  const other = versions.find(
-    ({ gate, preview, ...each }) =>
-      each.id !== id && mayBeCurrent({ ...each, gate: gate ?? undefined, preview: preview ?? undefined }),
-  );
+  const other = versions.find((each) => each.id !== id && mayBeCurrent(each));
   if (other === undefined) cli.output.note('The agent has no other version: there is nothing to compare with.');
   return other?.version;
 }

@@ -8,7 +8,7 @@ type Lane = CaseRun['lane'];
 export const ofLane = ({ runs }: Case, wanted: Lane): CaseRun[] => runs.filter(({ lane }) => lane === wanted);
 export const ofCandidate = (each: Case): CaseRun[] => ofLane(each, 'candidate');
 
-/** Returns the lanes beside that of the evaluated version that any case has, with their titles. */
+/** Returns the other lanes that a case has, with their titles: of the baseline, and of recorded runs. */
 export const otherLanes = (
   { baseline }: Evaluation,
   cases: readonly Case[],

@@ -10,7 +10,7 @@ import {
   shareText,
 } from './lanes.ts';
 
-/** GitHub refuses comments of more than 65,536 characters, and whoever sends one adds something. */
+/** GitHub refuses comments of more than 65,536 characters. The rest is for what the sender adds. */
 const MAX_CHARACTERS = 60_000;
 const MARKS = { passed: '✅', failed: '❌', regressed: '❌', inconclusive: '⚠️' } as const;
 
@@ -64,7 +64,7 @@ export function markdown(evaluation: Evaluation, cases: readonly Case[]): string
   return [...lines, ...foot].join('\n');
 }
 
-/** Links a text to the page of a run, which is in the same workspace as that of the evaluation. */
+/** Links a text to the page of a run. `page` is the page of the evaluation, in the same workspace. */
 const linked = (text: string, page: string | null, runId: string): string =>
   page === null ? text : `[${text}](${page.slice(0, page.lastIndexOf('/agents/'))}/runs/${runId})`;
 

@@ -80,7 +80,7 @@ export const agentHandlers = (deps: AgentDeps): Handlers<typeof agentRoutes> => 
       throw new PlatformError('FORBIDDEN', 'query.dev: the version "dev" belongs to a user, and a trust is none.');
     }
     const userId = query.dev ? caller.userId : undefined;
-    // A version that never becomes latest needs no suites, but whoever tries it may evaluate it.
+    // A preview needs no suites. If it has some, they are stored, so that it can be evaluated.
     const files =
       userId === undefined
         ? await checkedSuites(deps, caller.workspace, withGate(definition, preview), given)

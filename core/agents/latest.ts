@@ -5,7 +5,8 @@ import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { type Item, type Query, queryAll } from '#core/ports/table.ts';
 import { planQuery } from '#core/ports/table-rules.ts';
-import { mayBeCurrent, standingOf } from './gates/gate.ts';
+import { standingOf } from './gates/gate.ts';
+import { mayBeCurrent } from './gates/standing.ts';
 import { cursorAfter, placeIn } from './index-cursor.ts';
 import { partitionOf, readVersion, workspaceIndex } from './record.ts';
 

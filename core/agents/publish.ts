@@ -11,8 +11,9 @@ import type { Deps } from '#core/ports/deps.ts';
 import { retryOnConflict } from '#core/ports/retry-on-conflict.ts';
 import { absent, allOf, exists, type Item, type TransactOperation } from '#core/ports/table.ts';
 import { promote } from './dev/publish.ts';
-import { awaitGate, mayBeCurrent, newGate, standingOf } from './gates/gate.ts';
+import { awaitGate, newGate, standingOf } from './gates/gate.ts';
 import { gateItem } from './gates/gate-item.ts';
+import { mayBeCurrent } from './gates/standing.ts';
 import type { AgentListeners } from './listeners.ts';
 import { checkNewPreview, previewEnd, previewIndex, withoutPreviewsOf } from './previews/preview.ts';
 import {

@@ -25,7 +25,7 @@ import { skillFilesKey, splitContents } from './skills/skill-contents.ts';
  * Builds of `dev` are stored elsewhere: see `dev/slots.ts`.
  *
  * A version is *live* until it is deleted, *runnable* once its code bundle and dependencies are present, and *current* if it
- * is the newest live one that may be (`mayBeCurrent` in `gates/gate.ts`): `latest` names it, and it supersedes the others.
+ * is the newest live one that may be (`mayBeCurrent` in `gates/standing.ts`): `latest` names it, and it supersedes the others.
  */
 export const partitionOf = (workspaceId: string, name: string): string => `WS#${workspaceId}#AGENT#${name}`;
 export const headKey = (workspaceId: string, name: string) => ({ pk: partitionOf(workspaceId, name), sk: 'HEAD' });

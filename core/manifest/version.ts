@@ -46,8 +46,15 @@ export interface EvalFiles {
   readonly sha256: string;
 }
 
-export const GATE_STATUSES = ['pending', 'passed', 'failed', 'overridden'] as const;
-export type GateStatus = (typeof GATE_STATUSES)[number];
+/** Statuses of gates, each with whether it keeps the version from becoming `latest`. */
+export const GATES = {
+  pending: { isHeld: true },
+  passed: { isHeld: false },
+  failed: { isHeld: true },
+  overridden: { isHeld: false },
+} as const;
+export type GateStatus = keyof typeof GATES;
+export const GATE_STATUSES = Object.keys(GATES) as GateStatus[];
 
 /** The gate of a version (`docs/interface/gates.md`). Times are ISO texts. */
 export interface Gate {

@@ -315,7 +315,7 @@ describe('the action with evals', () => {
   test('a pull request has one comment, which later jobs update', { timeout: 120_000 }, async () => {
     const others = Array.from({ length: 120 }, (_, n) => ({ id: 1000 + n, body: `comment ${n}`, user: BOT }));
     const marker = '<!-- agent-platform-evals main/evaluated -->';
-    // Somebody may write the same marker.
+    // A person may have written a comment with the same marker.
     gitHub.comments.push({ id: 999, body: marker, user: { type: 'User', login: 'mallory' } }, ...others);
     const passed = await act(evaluatedFolder('Ann'), pullRequest(), { baseline: 'latest' });
     expect(passed, passed.printed).toMatchObject({ code: 0, outputs: { version: 'v1' } });

@@ -1,7 +1,8 @@
 import type { AgentVersion } from '#core/manifest/version.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { queryAll } from '#core/ports/table.ts';
-import { mayBeCurrent, standingOf } from '../gates/gate.ts';
+import { standingOf } from '../gates/gate.ts';
+import { mayBeCurrent } from '../gates/standing.ts';
 import { PUBLIC_INDEX, readVersion } from '../record.ts';
 
 const PAGE_SIZE = 200;

@@ -9,8 +9,8 @@ interface Agents {
 }
 
 /**
- * Finds the version that a channel of an agent gives a call, or everything else without `sticking`, or that of a preview;
- * `undefined` if there is none of this name.
+ * Finds the version of a channel or a preview of an agent; `undefined` if there is neither. Only calls have `sticking`, and may
+ * get the canary of a channel.
  */
 export async function resolveChannel(
   deps: Pick<Deps, 'main' | 'clock'>,

@@ -5,8 +5,8 @@ import { retryOnConflict } from '#core/ports/retry-on-conflict.ts';
 import { exists, type Item } from '#core/ports/table.ts';
 import { changeHead, readHead, versionKey } from '../record.ts';
 import { switchTo } from '../switch.ts';
-import { isHeld } from './gate.ts';
 import { type GateItem, gateItem, readGate } from './gate-item.ts';
+import { isHeld } from './standing.ts';
 
 export type Decision = Pick<Gate, 'verdict' | 'reason' | 'decidedBy'> & {
   readonly status: 'passed' | 'failed' | 'overridden';

@@ -1,12 +1,13 @@
 import { derivedUuid } from '#core/base/derived-uuid.ts';
 import { PlatformError } from '#core/base/errors.ts';
 import { fullNameOf, refOf } from '#core/manifest/references.ts';
-import type { AgentVersion, Gate, GateStatus } from '#core/manifest/version.ts';
+import type { AgentVersion, Gate } from '#core/manifest/version.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { exists, type Item, type Key, queryAll, type Table, type TransactOperation } from '#core/ports/table.ts';
 import { partitionOf } from '../record.ts';
 import type { GateItem } from './gate-item.ts';
+import { isHeld, type Standing } from './standing.ts';
 
 /*
  * The gate of a version (`docs/interface/gates.md`) is the member `gate` of its item. Main table, beside the version:
@@ -23,24 +24,7 @@ const LOOK_AGAIN_MS = 10_000;
 
 type Place = Pick<AgentVersion, 'workspaceId' | 'name' | 'version'>;
 
-/** What decides whether a version may be current, of a version or of its item. */
-interface Standing {
-  readonly runnable: boolean;
-  readonly gate?: { readonly status: GateStatus } | undefined;
-  readonly preview?: unknown;
-}
-
-/** Whether a gate keeps a version from becoming current. */
-export const isHeld = ({ gate }: Pick<Standing, 'gate'>): boolean =>
-  gate !== undefined && (gate.status === 'pending' || gate.status === 'failed');
-
-/**
- * Whether a version may be current: `latest` is the newest live one of which this is true. This is the only place that decides it.
- */
-export const mayBeCurrent = (version: Standing): boolean =>
-  version.runnable && version.preview === undefined && !isHeld(version);
-
-/** What {@link mayBeCurrent} looks at, of the item of a version. */
+/** What `mayBeCurrent` looks at, of the item of a version. */
 export const standingOf = ({ runnable, gate, preview }: Item): Standing => ({
   runnable: runnable === true,
   gate: gate as unknown as GateItem | undefined,

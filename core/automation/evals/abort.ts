@@ -1,5 +1,5 @@
 import { type CancelDeps, cancelRun } from '#core/runs/cancellation.ts';
-import { type Evaluation, judgeRunIdOf, runIdOf } from './eval.ts';
+import { type Evaluation, judgeRunIdsOf, runIdOf } from './eval.ts';
 import { EvalStore } from './store.ts';
 
 /** Cancels the runs of an evaluation that have begun, and those of its judges, after its end was recorded. Safe to repeat. */
@@ -14,9 +14,7 @@ export async function cancelRuns(
     // A recorded run is not of this evaluation.
     if (lane !== 'observed') await cancelRun(deps, workspaceId, runId);
     const [each] = await store.casesOnly(id, { from: number, limit: 1 });
-    for (const [index, { type }] of each?.asserts.entries() ?? []) {
-      if (type !== 'llm-rubric') continue;
-      for (const attempt of [1, 2]) await cancelRun(deps, workspaceId, judgeRunIdOf(runIdOf(id, slot), index, attempt));
-    }
+    const judges = judgeRunIdsOf(runIdOf(id, slot), each?.asserts ?? []);
+    for (const judgeRunId of judges) await cancelRun(deps, workspaceId, judgeRunId);
   }
 }

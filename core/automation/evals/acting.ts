@@ -6,7 +6,7 @@ import type { Deps } from '#core/ports/deps.ts';
 
 /**
  * Returns whom the runs of an evaluation act for: the user who started it, or the trust whose job published the version. A trust has no rights
- * beyond the workspace, and no connections. Returns the problem, as a sentence, if there is nobody any more.
+ * beyond the workspace, and no connections. Returns a sentence if the user is no member any more, or the trust was deleted.
  */
 export async function actingFor(
   deps: Pick<Deps, 'main'>,

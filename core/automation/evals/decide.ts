@@ -121,7 +121,7 @@ async function decideByProgram(
   found: Map<Assert, Decision>,
 ): Promise<void> {
   const programs = asserts
-    .filter(({ type }) => type === 'javascript' || type === 'python')
+    .filter(({ type }) => rowOfAssert(type).by === 'program')
     .flatMap((assert) => {
       const part = partOf(assert, facts.output);
       if (part !== undefined) return [{ assert, part }];

@@ -1,5 +1,5 @@
 import { derivedUuid } from '#core/base/derived-uuid.ts';
-import type { EvalCase, Suite } from '#core/manifest/evals/suite.ts';
+import { type Assert, type EvalCase, isJudged, type Suite } from '#core/manifest/evals/suite.ts';
 import type { Lane, Outcome, ReplayedLane } from './outcome.ts';
 import type { Summary, Verdict } from './verdict.ts';
 
@@ -120,3 +120,12 @@ export const runIdOf = (evalId: string, { case: number, lane, repeat }: Slot): s
  */
 export const judgeRunIdOf = (slotId: string, assert: number, attempt: number): string =>
   derivedUuid(slotId, 'judge', String(assert), String(attempt));
+
+/** Attempts of a judge: one more if the answer is not the object that is asked for. */
+export const JUDGE_ATTEMPTS = [1, 2] as const;
+
+/** Derives the ids of all runs that the judges of a slot may have. */
+export const judgeRunIdsOf = (slotId: string, asserts: readonly Assert[]): string[] =>
+  asserts.flatMap((assert, index) =>
+    isJudged(assert) ? JUDGE_ATTEMPTS.map((attempt) => judgeRunIdOf(slotId, index, attempt)) : [],
+  );

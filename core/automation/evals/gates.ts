@@ -1,6 +1,7 @@
 import { readEvalFiles } from '#core/agents/eval-files.ts';
 import { decideGate } from '#core/agents/gates/decide.ts';
-import { endOrder, GATE_MS, type GateOrder, gateEvalId, isHeld, lookAgain } from '#core/agents/gates/gate.ts';
+import { endOrder, GATE_MS, type GateOrder, gateEvalId, lookAgain } from '#core/agents/gates/gate.ts';
+import { isHeld } from '#core/agents/gates/standing.ts';
 import type { AgentListeners } from '#core/agents/listeners.ts';
 import { AgentStore } from '#core/agents/store.ts';
 import { batchesOf } from '#core/base/batches.ts';
@@ -50,7 +51,7 @@ async function keepGate(deps: GateDeps, order: GateOrder): Promise<void> {
   const isFirst = evalId === gateEvalId(versionId);
   const isLate = isFirst && deps.clock.now() >= Date.parse(version.gate.since!) + GATE_MS;
   if (evaluation === undefined) {
-    // An evaluation that somebody asked for expires with the runs.
+    // An evaluation that a user asked for may have expired. Nothing has to decide in its place.
     if (!isFirst) return finish(deps, order, undefined);
     const problem = isLate ? TOO_LATE : await start(deps, version, version.gate);
     if (problem !== undefined) await decide(deps, order, undefined, problem);

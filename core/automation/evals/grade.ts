@@ -33,7 +33,7 @@ export async function grade(deps: Deps, graded: Graded): Promise<Grading | undef
   const { run } = ended;
   const cost = { latencyMs: run.durationMs, costUsd: costOf(run) };
   if (run.status !== 'completed') {
-    // A model that was not reached, or a run that somebody cancelled, says nothing about the agent.
+    // Nothing is known about the agent if the model was not reached, or if the run was cancelled.
     const isUnknown =
       run.status === 'cancelled' ||
       (run.errorCode !== 'TIMEOUT' && run.errorCode !== null && isRetryable(run.errorCode));

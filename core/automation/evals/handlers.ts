@@ -1,7 +1,8 @@
 import type * as z from 'zod';
 import { findOwn } from '#core/agents/access.ts';
 import { readEvalFiles } from '#core/agents/eval-files.ts';
-import { isHeld, orderGate } from '#core/agents/gates/gate.ts';
+import { orderGate } from '#core/agents/gates/gate.ts';
+import { isHeld } from '#core/agents/gates/standing.ts';
 import { AgentStore } from '#core/agents/store.ts';
 import type { Caller } from '#core/base/caller.ts';
 import { PlatformError } from '#core/base/errors.ts';
@@ -109,7 +110,7 @@ async function publishedFiles(deps: EvalDeps, agent: AgentVersion): Promise<Suit
   );
 }
 
-/** Returns the wanted version to compare with, else that of the manifest. Throws INVALID_INPUT and NOT_FOUND for the wanted one. */
+/** Returns the version to compare with: the wanted one, or else the one in the manifest. Throws INVALID_INPUT and NOT_FOUND for a wanted one. */
 async function baselineOf(
   deps: EvalDeps,
   agent: AgentVersion,

@@ -5,7 +5,7 @@ import { type Assert, type EvalCase, type Judge, shortText } from '#core/manifes
 import type { AgentVersion } from '#core/manifest/version.ts';
 import type { modelNamed } from '#core/models/named-model.ts';
 import type { Deps } from '#core/ports/deps.ts';
-import { judgeRunIdOf } from './eval.ts';
+import { JUDGE_ATTEMPTS, judgeRunIdOf } from './eval.ts';
 import { agentNamed, providerOf } from './judge-by.ts';
 import { ASK_AGAIN, JUDGE_PROMPT } from './judge-prompt.ts';
 import { type Asker, type EndedRun, runOnce } from './run-once.ts';
@@ -43,7 +43,7 @@ export async function judge(
   const output = text.length > MAX_JUDGED_CHARACTERS ? `${text.slice(0, MAX_JUDGED_CHARACTERS)} [cut]` : part;
   const document = { rubric: String(assert.value), input: input as Json, output };
   let costUsd: number | null = 0;
-  for (const attempt of [1, 2]) {
+  for (const attempt of JUDGE_ATTEMPTS) {
     const runId = judgeRunIdOf(slotId, number, attempt);
     const ended: EndedRun | undefined = await runOnce(deps, {
       agent: judging,

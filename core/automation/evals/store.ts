@@ -173,7 +173,7 @@ export class EvalStore {
     return (await this.#deps.runs.update(this.#key(id), changes, allOf(isRunning, equals('holder', token)))).ok;
   }
 
-  /** Notes a run that is about to begin, so that whoever aborts the evaluation finds it. Safe to repeat. */
+  /** Notes a run that is about to begin, so that an abort finds it. Safe to repeat. */
   async begin(id: string, slot: StoredSlot): Promise<void> {
     const ttl = runExpiry(this.#deps.config, this.#deps.clock.now());
     const item = { ...this.#caseKey(id, slotSk(slot)), slot: slot as unknown as Json, is_open: true, ttl };

@@ -32,7 +32,7 @@ export interface Comparison {
   readonly worse: number;
   /** Passed on the candidate only. */
   readonly better: number;
-  /** Probability of so many worse pairs, or more, if the versions are equally good. */
+  /** Probability of at least `worse` worse pairs, if both versions are equally good. */
   readonly p: number;
 }
 
@@ -197,7 +197,7 @@ export function probabilityOf(worse: number, better: number): number {
   return Math.min(1, Math.round(sum * 1e6) / 1e6);
 }
 
-/** Returns the smallest number of repeats with which the same shares of pairs would be significant. */
+/** Returns how many repeats would decide, if the shares of worse and better pairs stay the same. */
 function repeatsNeeded({ worse, better }: Comparison, repeat: number): number | undefined {
   for (let repeats = repeat + 1; repeats <= MAX_REPEAT; repeats++) {
     const times = repeats / repeat;

@@ -178,7 +178,7 @@ class Work {
     }
     try {
       await this.#store.begin(id, stored);
-      // Read after the note: whoever aborts writes the status before looking for notes.
+      // Read after the note is written: an abort writes the status first, and then looks for notes.
       if ((await this.#store.find(id))?.status !== 'running') {
         this.#isOver = true;
         return 'done';

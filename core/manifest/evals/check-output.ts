@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Json } from '#core/base/json.ts';
 import { validateAgainst } from '../json-schema/schema-validation.ts';
 import { selectPath } from './json-path.ts';
-import { type Assert, type AssertType, shortText } from './suite.ts';
+import { type Assert, type AssertType, rowOfAssert, shortText } from './suite.ts';
 
 /** What a run did, as far as asserts see it. */
 export interface RunFacts {
@@ -24,8 +24,7 @@ export interface AssertResult {
 }
 
 /** Asserts that others decide: a judge, and programs in a sandbox. */
-export const isDecidedElsewhere = ({ type }: Pick<Assert, 'type'>): boolean =>
-  type === 'llm-rubric' || type === 'javascript' || type === 'python';
+export const isDecidedElsewhere = ({ type }: Pick<Assert, 'type'>): boolean => rowOfAssert(type).by !== undefined;
 
 /** Length of the texts whose distance is computed: the time grows with the product of both. */
 const MAX_DISTANCE_CHARACTERS = 20_000;

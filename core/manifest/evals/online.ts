@@ -3,7 +3,7 @@ import { SCORE_WORD, SCORE_WORD_RULE } from '#core/base/score-word.ts';
 import type { FieldError } from '../field-error.ts';
 import { assertShape, judgeShape, readAssert, type WrittenAssert } from './read-assert.ts';
 import { MAX_ONLINE_ASSERTS } from './settings-view.ts';
-import { type Judge, rowOfAssert } from './suite.ts';
+import { isJudged, type Judge, rowOfAssert } from './suite.ts';
 
 /** How runs are scored after their end (`docs/interface/online-evals.md`). */
 export type OnlineSettings = {
@@ -63,7 +63,7 @@ export function onlineProblems({ assert, judge }: OnlineSettings, hasLoop: boole
     if (rowOfAssert(read.type).readsTrace && !hasLoop) {
       return at('type', `must be another one: ${each.type} is about tools, which only loops have`);
     }
-    if (read.type === 'llm-rubric' && judge === undefined) {
+    if (isJudged(read) && judge === undefined) {
       return [
         {
           field: 'evals.online.judge',

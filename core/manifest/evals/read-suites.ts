@@ -1,12 +1,13 @@
 import { parseDocument } from 'yaml';
 import * as z from 'zod';
-import { PlatformError } from '#core/base/errors.ts';
+import { isPlatformError, PlatformError } from '#core/base/errors.ts';
 import { isJsonObject, type Json } from '#core/base/json.ts';
 import { assertShape, filled, judgeShape, readAssert, type WrittenAssert } from './read-assert.ts';
 import {
   type Assert,
   DEFAULT_BUDGET_USD,
   type EvalCase,
+  isJudged,
   isSuiteFile,
   MAX_ASSERTS,
   MAX_BUDGET_USD,
@@ -95,7 +96,7 @@ function readSuite(
     if (read.error) throw problemIn(file, read.error, testShape, at);
     return caseOf({ file, files, at, suite, index }, read.data, defaultTest);
   });
-  const rubric = own.findIndex((each) => each.asserts.some(({ type }) => type === 'llm-rubric'));
+  const rubric = own.findIndex((each) => each.asserts.some(isJudged));
   if (rubric >= 0 && judge === null) {
     refuse(
       file,
@@ -123,7 +124,7 @@ function parse(file: string, content: string): Json {
     if (problem) refuse(file, `is not valid YAML: ${problem.message.split('\n')[0]!.slice(0, 300)}`);
     value = document.toJS({ maxAliasCount: MAX_YAML_ALIASES });
   } catch (error) {
-    if (error instanceof PlatformError) throw error;
+    if (isPlatformError(error)) throw error;
     if (error instanceof RangeError) refuse(file, `is nested more than ${MAX_SUITE_DEPTH} levels deep`);
     const why = (error as Error).message.slice(0, 200);
     refuse(

@@ -36,6 +36,8 @@ export interface AssertRow {
   readonly threshold?: 'required' | 'optional';
   /** Whether it reads the trace, which agents without a loop do not have. @default false */
   readonly readsTrace?: true;
+  /** Who decides, besides the worker thread that decides all others. */
+  readonly by?: 'judge' | 'program';
 }
 
 /**
@@ -59,9 +61,9 @@ export const ASSERT_TYPES = {
   'word-count': { value: 'count' },
   cost: { value: 'none', threshold: 'required' },
   latency: { value: 'none', threshold: 'required' },
-  'llm-rubric': { value: 'text', threshold: 'optional' },
-  javascript: { value: 'code', threshold: 'optional' },
-  python: { value: 'code', threshold: 'optional' },
+  'llm-rubric': { value: 'text', threshold: 'optional', by: 'judge' },
+  javascript: { value: 'code', threshold: 'optional', by: 'program' },
+  python: { value: 'code', threshold: 'optional', by: 'program' },
   'tool-called': { value: 'text', readsTrace: true },
   'tool-args': { value: 'arguments', readsTrace: true },
   'tool-order': { value: 'order', readsTrace: true },
@@ -70,6 +72,7 @@ export const ASSERT_TYPES = {
 
 export type AssertType = keyof typeof ASSERT_TYPES;
 export const rowOfAssert = (type: AssertType): AssertRow => ASSERT_TYPES[type];
+export const isJudged = ({ type }: { readonly type: AssertType }): boolean => rowOfAssert(type).by === 'judge';
 
 /** An assert of a case, complete and with the values of `vars` in its texts. */
 export interface Assert {

@@ -70,7 +70,7 @@ export class OnlineStore {
     this.#agent = agent;
   }
 
-  /** Returns the oldest runs that nobody has dealt with. */
+  /** Returns the oldest runs that are still to be scored. */
   async open(limit: number): Promise<OnlineNote[]> {
     const pk = openNotesOf(this.#workspaceId, this.#agent);
     const { items } = await this.#deps.runs.query({ index: 'gsi1', pk, limit });

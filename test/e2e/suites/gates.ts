@@ -83,7 +83,7 @@ export function gatesSuite(target: () => Target, has: Languages): void {
       await expect.poll(followed, { timeout: 30_000 }).toBe('v2');
       const evaluation = expectOk(await send('GET', `/agents/${second.id}/evals/${now.gate.eval_id}`));
       expect(evaluation).toMatchObject({ trigger: 'publish', opens_gate: true, baseline: 'v1', verdict: 'passed' });
-      // Its suites are there for everybody in the workspace, and for nobody else.
+      // All members of the workspace can read its suites, and no one else can.
       expect(expectOk(await send('GET', `/agents/${second.id}/eval-files`))).toEqual(suite('good'));
       expectError(await byStranger('GET', `/agents/${second.id}/eval-files`), 404, 'NOT_FOUND');
       expectError(await byStranger('GET', `/public/agents/${user.slug}/passing/v2/eval-files`), 404, 'NOT_FOUND');

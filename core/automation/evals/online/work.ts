@@ -21,7 +21,7 @@ import { putScores } from '#core/runs/scores/store.ts';
 import { eraseRun } from '#core/runs/sessions/erase-run.ts';
 import { RunStore } from '#core/runs/store.ts';
 import { costOf, type Decided, type Decision, decide, weightedMean } from '../decide.ts';
-import { judgeRunIdOf } from '../eval.ts';
+import { judgeRunIdsOf } from '../eval.ts';
 import type { EndedRun } from '../run-once.ts';
 
 const HEARTBEAT_MS = 20_000;
@@ -283,10 +283,7 @@ function readAsserts(
     if (lacks === undefined) asserts.push(read as Assert);
     else undecided.push({ name: each.metric ?? each.type, weight: each.weight ?? 1, score: 0, unknown: lacks });
   }
-  const judged = asserts.flatMap(({ type }, index) =>
-    type === 'llm-rubric' ? [1, 2].map((attempt) => judgeRunIdOf(ended.run.id, index, attempt)) : [],
-  );
-  return { asserts, undecided, judged };
+  return { asserts, undecided, judged: judgeRunIdsOf(ended.run.id, asserts) };
 }
 
 /** What the record of a run lacks for an assert. */

@@ -1,4 +1,5 @@
 import { useState } from 'react';
+import { mayBeCurrent } from '#core/agents/gates/standing.ts';
 import type { AnswerOf } from '../../api/client.ts';
 import { useAction, useOperation } from '../../api/query.ts';
 import { useWorkspace } from '../../api/session.ts';
@@ -13,7 +14,7 @@ import { Loading } from '../../ui/loading.tsx';
 import { Section } from '../../ui/page.tsx';
 import { escapeText } from '../../ui/text/escape-text.ts';
 import { toast } from '../../ui/toast.tsx';
-import { mayBeNamed, type TabProps } from './version.ts';
+import type { TabProps } from './version.ts';
 
 type Channel = AnswerOf<'listChannels'>['channels'][number];
 type Change = AnswerOf<'getChannel'>['history'][number];
@@ -179,7 +180,7 @@ function SetDialog({
   const [version, setVersion] = useState(channel?.version ?? agent.version);
   const [canary, setCanary] = useState(channel?.canary?.version ?? NO_CANARY);
   const [percent, setPercent] = useState(String(channel?.canary?.percent ?? 10));
-  const choices = versions.filter(mayBeNamed).map((each) => ({ id: each.version, label: each.version }));
+  const choices = versions.filter(mayBeCurrent).map((each) => ({ id: each.version, label: each.version }));
   const number = Number(percent);
   const isPercent = percent.trim() !== '' && number >= 0 && number <= 100;
   const before = channel?.canary;

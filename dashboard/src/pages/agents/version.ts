@@ -12,11 +12,3 @@ export interface TabProps {
 }
 
 export const numberOf = ({ version }: Pick<Version, 'version'>): number => Number(version.slice(1));
-
-/** Whether its gate holds the version back from `latest`. */
-export const isHeld = ({ gate }: Pick<Version, 'gate'>): boolean =>
-  gate?.status === 'pending' || gate?.status === 'failed';
-
-/** Whether `latest` or a channel may name the version. */
-export const mayBeNamed = (version: Pick<Version, 'runnable' | 'gate' | 'preview'>): boolean =>
-  version.runnable && version.preview === null && !isHeld(version);

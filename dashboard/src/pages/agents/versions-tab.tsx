@@ -1,5 +1,6 @@
 import { getRouteApi } from '@tanstack/react-router';
 import { useState } from 'react';
+import { isHeld, mayBeCurrent } from '#core/agents/gates/standing.ts';
 import { manifestOf } from '#core/manifest/publish-body.ts';
 import { useAction } from '../../api/query.ts';
 import { useWorkspace } from '../../api/session.ts';
@@ -22,7 +23,7 @@ import { Channels } from './channels.tsx';
 import { OverrideDialog } from './override-dialog.tsx';
 import { publishAgain } from './publish-again.ts';
 import { skillFilesOf } from './skill-files.ts';
-import { isHeld, mayBeNamed, type TabProps, type Version } from './version.ts';
+import type { TabProps, Version } from './version.ts';
 
 const route = getRouteApi('/signed-in/$workspace/agents/$name');
 
@@ -148,7 +149,7 @@ function State({
 
 function afterDeletion(deleted: Version | undefined, versions: readonly Version[]): string {
   if (deleted === undefined || deleted.version !== deleted.current_version) return '';
-  const next = versions.find((each) => each !== deleted && mayBeNamed(each));
+  const next = versions.find((each) => each !== deleted && mayBeCurrent(each));
   return next === undefined ? 'Calls to “latest” will then fail.' : `“latest” will then be ${next.version}.`;
 }
 

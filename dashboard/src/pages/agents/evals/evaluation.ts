@@ -5,7 +5,7 @@ export type Evaluation = AnswerOf<'getEval'>;
 export type EvalCase = AnswerOf<'listEvalCases'>['cases'][number];
 export type CaseRun = EvalCase['runs'][number];
 
-/** Interval of refetches of what is not over. */
+/** Milliseconds between two requests for an evaluation that is running. */
 export const POLL_MS = 2_000;
 /** Length of the input of a case beside its description. */
 const MAX_INPUT = 160;
