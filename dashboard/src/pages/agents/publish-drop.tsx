@@ -10,9 +10,9 @@ import { filesOfDrop, filesOfInput } from '../../publishing/dropped-files.ts';
 import { readInWorker } from '../../publishing/read-in-worker.ts';
 import { sendableBody, uploadBundle } from '../../publishing/send-file.ts';
 import { Button } from '../../ui/button.tsx';
-import { classes } from '../../ui/classes.ts';
 import { bytes, count } from '../../ui/data/numbers.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
+import { DropZone } from '../../ui/drop-zone.tsx';
 import { ErrorBox } from '../../ui/error-box.tsx';
 import { Link } from '../../ui/link.tsx';
 import { Loading } from '../../ui/loading.tsx';
@@ -27,7 +27,6 @@ import { toast } from '../../ui/toast.tsx';
  */
 export function PublishDrop({ children }: { readonly children: (buttons: ReactNode) => ReactNode }) {
   const [chosen, setChosen] = useState<{ readonly files: Promise<readonly ChosenFile[]> }>();
-  const [isOver, setOver] = useState(false);
   const folder = useRef<HTMLInputElement>(null);
   const zip = useRef<HTMLInputElement>(null);
   const take = ({ currentTarget }: { currentTarget: HTMLInputElement }) => {
@@ -49,23 +48,7 @@ export function PublishDrop({ children }: { readonly children: (buttons: ReactNo
     </>
   );
   return (
-    // The buttons offer the same by keyboard.
-    // biome-ignore lint/a11y/noStaticElementInteractions: see above.
-    <div
-      data-drop
-      className={classes('min-h-[60vh] rounded-lg', isOver && 'outline-2 outline-accent outline-dashed')}
-      onDragOver={(event) => {
-        if (!event.dataTransfer.types.includes('Files')) return;
-        event.preventDefault();
-        setOver(true);
-      }}
-      onDragLeave={() => setOver(false)}
-      onDrop={(event) => {
-        event.preventDefault();
-        setOver(false);
-        setChosen({ files: filesOfDrop(event.dataTransfer) });
-      }}
-    >
+    <DropZone className="min-h-[60vh] rounded-lg" onFiles={(transfer) => setChosen({ files: filesOfDrop(transfer) })}>
       <input
         ref={folder}
         type="file"
@@ -77,7 +60,7 @@ export function PublishDrop({ children }: { readonly children: (buttons: ReactNo
       <input ref={zip} type="file" hidden aria-label="Zip to publish" accept=".zip" onChange={take} />
       {children(buttons)}
       {chosen && <PublishDialog files={chosen.files} onClose={() => setChosen(undefined)} />}
-    </div>
+    </DropZone>
   );
 }
 

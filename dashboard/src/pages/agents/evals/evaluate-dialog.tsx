@@ -7,9 +7,9 @@ import { API_URL } from '../../../base.ts';
 import type { ChosenFile } from '../../../publishing/chosen-folder.ts';
 import { filesOfDrop, filesOfInput } from '../../../publishing/dropped-files.ts';
 import { Button } from '../../../ui/button.tsx';
-import { classes } from '../../../ui/classes.ts';
 import { bytes } from '../../../ui/data/numbers.tsx';
 import { Dialog } from '../../../ui/dialog.tsx';
+import { DropZone } from '../../../ui/drop-zone.tsx';
 import { ErrorBox } from '../../../ui/error-box.tsx';
 import { Select, TextField } from '../../../ui/field.tsx';
 import { OutsideLink } from '../../../ui/link.tsx';
@@ -130,28 +130,11 @@ function Suites({
   readonly onAdd: (chosen: Promise<readonly ChosenFile[]>) => Promise<void>;
   readonly onClear: () => void;
 }) {
-  const [isOver, setOver] = useState(false);
   const choose = (chosen: FileList | null) => chosen && void onAdd((async () => filesOfInput(chosen))());
   return (
-    // The buttons offer the same by keyboard.
-    // biome-ignore lint/a11y/noStaticElementInteractions: see above.
-    <div
-      data-drop
-      className={classes(
-        'flex flex-col gap-2 rounded-lg border border-dashed border-edge p-3',
-        isOver && 'outline-2 outline-accent outline-dashed',
-      )}
-      onDragOver={(event) => {
-        if (!event.dataTransfer.types.includes('Files')) return;
-        event.preventDefault();
-        setOver(true);
-      }}
-      onDragLeave={() => setOver(false)}
-      onDrop={(event) => {
-        event.preventDefault();
-        setOver(false);
-        void onAdd(filesOfDrop(event.dataTransfer));
-      }}
+    <DropZone
+      className="flex flex-col gap-2 rounded-lg border border-dashed border-edge p-3"
+      onFiles={(transfer) => void onAdd(filesOfDrop(transfer))}
     >
       {files.length === 0 ? (
         <p className="text-soft">
@@ -181,6 +164,6 @@ function Suites({
           </Button>
         )}
       </div>
-    </div>
+    </DropZone>
   );
 }
