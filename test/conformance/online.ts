@@ -111,7 +111,9 @@ export function onlineSuite(
   ];
 
   test('a sampled run is scored after its end, others are not', async () => {
-    const { end, score, scores, comments, model, judges } = await world({ judge: JUDGE, assert: asserts });
+    const { end, score, scores, comments, model, judges } = await world({
+      ...{ judge: JUDGE, budget_usd_per_day: 100, assert: asserts },
+    });
     const [good, bad] = [await end('Hello Ada'), await end('Hello')];
     const other = await end('Hello', { isSampled: undefined as never });
     const failed = await end('Hello', {}, 'failed');
