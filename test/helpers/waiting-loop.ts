@@ -109,6 +109,8 @@ export async function waitingLoop(
     },
     list: async () => (await send('GET', `${approvals}?status=waiting`)).body.approvals,
     decide: (id: string, body: object, as?: string) => send('POST', `${approvals}/${id}/decision`, body, as),
+    /** Lets the first process finish what it has begun. */
+    idle: () => settled(deps, host.idle()),
     /** Lets another process take up what is due. */
     async next(life?: Life) {
       const { recover, death } = begin(life);

@@ -4,7 +4,6 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { deliveryListeners } from '#core/api/listeners.ts';
 import { sweepDeliveries } from '#core/outbound/deliveries.ts';
 import { announceEnds } from '#core/runs/destinations/announce.ts';
-import { settled } from '#test/helpers/durable-histories.ts';
 import { type Receiver, startReceiver } from '#test/helpers/receiver.ts';
 import { DONE, PAY, pay, waitingLoop } from '#test/helpers/waiting-loop.ts';
 
@@ -39,7 +38,7 @@ async function setUp(turns = [[pay(5)], [DONE]]) {
       configuration: { returnImmediately: true, taskPushNotificationConfig },
     });
   const idle = async () => {
-    await settled(deps, new Promise((resolve) => setTimeout(resolve, 50)));
+    await run.idle();
     await run.next();
   };
   const sweep = async (advance = 20_000) => {
