@@ -20,7 +20,7 @@ export const LIFETIME_GRACE_MS = 30_000;
 /** Returns the session job for a runner, with links to bundle and layer. */
 export async function runnerJob(
   { config, links }: { readonly config: Config; readonly links: BlobLinks },
-  { bundle, layer, layerSha256, env, egress, egressTargets, purpose, limits }: SandboxSpec,
+  { bundle, layer, layerSha256, env, egress, egressTargets, purpose, limits, reuse }: SandboxSpec,
   { token, lifetimeMs }: Pick<RunnerJob, 'token' | 'lifetimeMs'>,
 ): Promise<RunnerJob> {
   const linkTo = async (key: string | undefined): Promise<BlobLink | undefined> =>
@@ -39,6 +39,7 @@ export async function runnerJob(
     limits,
     gateway: gatewayOf(config.callUrl ?? config.baseUrl),
     registries: purpose === 'install' ? registriesOf(config) : undefined,
+    reuse: reuse && { idleMs: reuse.idleMs, maxUses: reuse.maxUses },
   };
 }
 

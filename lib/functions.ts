@@ -143,13 +143,27 @@ const VAULT_TABLES: Record<Exclude<Stage['secrets'], 'both'>, Record<SecretsUse,
   },
 };
 
+/** Rights on the records of MicroVMs whose program waits for another run. */
+const WARM_VMS: Required<FunctionSpec>['tables'] = {
+  counters: { items: ['PutItem', 'DeleteItem'], query: ['table'] },
+};
+
 /** Returns the rights of a function on tables in this stage. */
-export function tablesOf({ tables = {}, secrets }: FunctionSpec, stage: Stage): Required<FunctionSpec>['tables'] {
+export function tablesOf(
+  { tables = {}, secrets, sandbox }: FunctionSpec,
+  stage: Stage,
+): Required<FunctionSpec>['tables'] {
   const places = stage.secrets === 'both' ? (['secrets-manager', 'envelope'] as const) : [stage.secrets];
-  const all = [tables, ...(secrets === undefined ? [] : places.map((place) => VAULT_TABLES[place][secrets]))];
+  const all = [
+    tables,
+    ...(secrets === undefined ? [] : places.map((place) => VAULT_TABLES[place][secrets])),
+    ...(sandbox === 'open' && stage.sandbox.kind === 'microvm' ? [WARM_VMS] : []),
+  ];
   const merged = TABLE_NAMES.map((name) => {
     const items = new Set(all.flatMap((each) => each[name]?.items ?? []));
-    return [name, items.size === 0 ? undefined : { ...tables[name], items: [...items] }] as const;
+    const query = new Set(all.flatMap((each) => each[name]?.query ?? []));
+    const access = { items: [...items], ...(query.size > 0 && { query: [...query] }) };
+    return [name, items.size === 0 ? undefined : access] as const;
   });
   return Object.fromEntries(merged.filter(([, access]) => access !== undefined));
 }

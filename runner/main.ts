@@ -1,11 +1,14 @@
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import * as z from 'zod';
+import type { SandboxSpec } from '#core/ports/sandbox.ts';
 import { findHostRuntime, type HostRuntime } from './host-runtime.ts';
 import { ContainerSandbox } from './sandbox/container-sandbox.ts';
 import { ContentCache } from './sandbox/content-cache.ts';
 import { createNamespaceSandbox } from './sandbox/namespace-sandbox.ts';
+import type { Network } from './sandbox/open-session.ts';
 import { makeScratchFolder } from './sandbox/scratch.ts';
+import type { ProcessSession } from './sandbox/session.ts';
 import { serveInvocations } from './server/invocations.ts';
 import { LinkedBlobs } from './server/linked-blobs.ts';
 import { serveHooks } from './server/microvm-hooks.ts';
@@ -122,6 +125,10 @@ const sandbox = Array.isArray(namespaces)
     })
   : namespaces;
 
+function openFresh(spec: SandboxSpec, network: Network): Promise<ProcessSession> {
+  return sandbox instanceof ContainerSandbox ? sandbox.open(spec, network) : sandbox.openFresh(spec, network);
+}
+
 if (lines && serviceId !== undefined) await runService({ lines, serviceId }).catch(failed);
 else await serveSession();
 if (!Array.isArray(namespaces)) await namespaces.close();
@@ -136,7 +143,7 @@ async function runService(given: { readonly lines: LogLines; readonly serviceId:
   }
   await runTask(
     { serviceId: given.serviceId, token, apiUrl: apiUrl.replace(/\/$/, ''), listen, metadataUrl },
-    { blobs, lines: given.lines, stopped, open: (spec, network) => sandbox.open(spec, network) },
+    { blobs, lines: given.lines, stopped, open: openFresh },
   );
 }
 
@@ -161,7 +168,7 @@ async function serveSession(): Promise<void> {
     openSession({ bundle, layer, gateway, registries, layerSha256, env, egress, egressTargets, purpose, limits }) {
       blobs.links = [bundle, layer].filter((link) => link !== undefined);
       const spec = { layerSha256, env, egress, egressTargets, purpose, limits };
-      return sandbox.open({ ...spec, bundle: bundle?.key, layer: layer?.key }, { gateway, registries });
+      return openFresh({ ...spec, bundle: bundle?.key, layer: layer?.key }, { gateway, registries });
     },
     listen,
     leaseMs: leaseSeconds && leaseSeconds * 1000,

@@ -6,6 +6,7 @@ import { afterAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { restoreSnapshot, takeSnapshot } from '#core/execution/durable/files.ts';
 import type { SandboxSpec } from '#core/ports/sandbox.ts';
 import { ran, specOf } from '#test/conformance/sandbox.ts';
+import { warmProgramConformance } from '#test/conformance/warm-programs.ts';
 import { type Fargate, type FargateOptions, startFargate } from '#test/helpers/fargate.ts';
 import { startRunner } from '#test/helpers/runner.ts';
 import { asContainer } from '#test/helpers/runner-task.ts';
@@ -90,6 +91,18 @@ describe('a session', () => {
     await session.close();
     expect(JSON.stringify([fargate.ecs.tasks, fargate.log, await fargate.pool.read()])).not.toContain('hush');
   });
+});
+
+describe('tasks whose program stays', () => {
+  let fargate: Fargate;
+  warmProgramConformance(
+    async () => {
+      fargate = await startFargate({ folder: join(root, 'warm'), pool: { idle: 4, max: 40 } });
+      return fargate;
+    },
+    { isOfOneProcess: false },
+  );
+  afterAll(() => fargate.close());
 });
 
 describe('a further session of the same kind', () => {

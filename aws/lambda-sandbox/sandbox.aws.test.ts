@@ -9,6 +9,7 @@ import { SystemIds } from '#core/ports/ids.ts';
 import type { ExecEvent, ExecRequest, SandboxSession, SandboxSpec } from '#core/ports/sandbox.ts';
 import { FolderBlobs } from '#local/files/folder-blobs.ts';
 import { python, ran, specOf, tarOf } from '#test/conformance/sandbox.ts';
+import { warmProgramConformance } from '#test/conformance/warm-programs.ts';
 import { type FakeLambda, startFakeLambda } from '#test/helpers/fake-lambda.ts';
 import { functionCommand, noContainer, serveBlobs } from '#test/helpers/runner.ts';
 import { zip } from '#test/helpers/zip.ts';
@@ -296,6 +297,9 @@ except OSError as error: print(error.errno)`;
       await lambda.settled();
       await expect(once('true', { bundle: 'bundles/gone.zip' }, 'layer')).rejects.toThrow('bundles/gone.zip');
     });
+
+    // Last, because a program that stays keeps the fixed port of its egress proxy.
+    warmProgramConformance(async () => ({ sandbox, blobs }), { isOfOneProcess: false });
   },
 );
 

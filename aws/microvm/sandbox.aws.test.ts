@@ -13,6 +13,7 @@ import { SqliteTable } from '#local/database/sqlite-table.ts';
 import { FolderBlobs } from '#local/files/folder-blobs.ts';
 import { findHostRuntime } from '#runner/host-runtime.ts';
 import { ran, sandboxConformance, specOf } from '#test/conformance/sandbox.ts';
+import { warmProgramConformance } from '#test/conformance/warm-programs.ts';
 import { type FakeMicrovms, startFakeMicrovms } from '#test/helpers/fake-microvms.ts';
 import { serveBlobs } from '#test/helpers/runner.ts';
 import { zip } from '#test/helpers/zip.ts';
@@ -81,6 +82,39 @@ describe('MicroVMs, each with the real runner', { timeout: 120_000 }, () => {
     const { interpreters } = await findHostRuntime(join(root, 'runtime'));
     sandbox.status = async () => ({ kind: 'microvm', interpreters });
     return { sandbox, blobs };
+  });
+});
+
+describe('MicroVMs whose program stays', { timeout: 120_000 }, () => {
+  warmProgramConformance(async () => ({ sandbox: (await setUp()).sandbox, blobs }), { isOfOneProcess: false });
+
+  test('a VM of an earlier call is used once at a time, replaced if it has ended, and ends with its hour', async () => {
+    const { aws, clock, sandbox } = await setUp();
+    const program =
+      'import json, sys\nfor line in sys.stdin: print(json.dumps({"call": json.loads(line)["call"]}), flush=True)\n';
+    await blobs.put('bundles/stays.zip', zip([{ name: 'main.py', content: program }]));
+    const reuse = { secrets: '', idleMs: 60_000, maxUses: 100, concurrency: 1 };
+    const ask = async () => {
+      const deadline = clock.now() + 30_000;
+      const spec = specOf({ bundle: 'bundles/stays.zip', owner: 'w', kind: async () => 'one', deadline, reuse });
+      const session = await sandbox.open(spec);
+      const stdin = Buffer.from('{"call": "c", "input": {}, "environment": {}}\n');
+      const { exit } = await ran(session, 'python3 main.py', { call: 'c', stdin });
+      await session.close();
+      expect(exit).toMatchObject({ reason: 'exited', exitCode: 0 });
+    };
+    await ask();
+    await ask();
+    expect(aws.vms).toHaveLength(1);
+    expect(aws.vms[0]!.maximumDurationInSeconds).toBe(3630);
+    await Promise.all([ask(), ask()]);
+    expect(aws.vms).toHaveLength(2);
+    for (const vm of aws.vms) await aws.kill(vm);
+    await ask();
+    expect(aws.vms).toHaveLength(3);
+    clock.shift += 3_605_000;
+    await ask();
+    expect(aws.vms).toHaveLength(4);
   });
 });
 

@@ -18,8 +18,10 @@ import { RunnerSession, type RunnerTarget, runnerHealth } from '#runner/server/c
 import { RUNNER_PORT } from '#runner/server/protocol.ts';
 import { createS3Links } from '../blobs/s3-links.ts';
 import type { AwsConfig } from '../config.ts';
+import { reuseKeyOf } from '../fargate/reuse-key.ts';
 import { IMAGE_INTERPRETERS, LIFETIME_GRACE_MS, MAX_USE_MS, MAX_VM_MS, runnerJob } from '../runner-job.ts';
 import { launchInTime, WAIT_SECONDS } from './launches.ts';
+import { type Microvm, type WarmVm, WarmVms } from './warm-vms.ts';
 
 export interface MicrovmSandboxOptions {
   readonly config: AwsConfig;
@@ -35,11 +37,6 @@ export interface MicrovmSandboxOptions {
 export const createMicrovmSandbox = (deps: Omit<MicrovmSandboxOptions, 'links' | 'client'>): MicrovmSandbox =>
   new MicrovmSandbox({ ...deps, links: createS3Links(deps.config.bucket), client: new LambdaMicrovmsClient() });
 
-interface Microvm {
-  readonly id: string;
-  readonly endpoint: string;
-}
-
 /** Timeout from a VM's start to its runner's first response, which usually takes a second or two. */
 const START_TIMEOUT_MS = 15_000;
 const FIRST_POLL_MS = 50;
@@ -47,6 +44,8 @@ const POLL_MS = 200;
 /** The VM's own state is read after this many polls without a response. */
 const POLLS_PER_STATE_CHECK = 5;
 const HEALTH_TIMEOUT_MS = 5_000;
+/** How long a VM with a program that stays may live. */
+const WARM_VM_MS = 3_600_000;
 /** A VM that dies before its session is open is replaced: nothing has run in it. */
 const VMS_PER_SESSION = 2;
 /** AWS signs tokens for at most an hour. They are renewed a minute before their end. */
@@ -60,14 +59,16 @@ const FINAL = ['SANDBOX_UNAVAILABLE', 'SANDBOX_LAYER', 'BAD_REQUEST', 'FAILED'];
 
 /**
  * {@link Sandbox} in Lambda MicroVMs: one VM per session, started from the image `config.microvmImage` and terminated
- * with the session. A VM has no role and is not in our network. It ends by itself soon after the deadline of its
+ * with the session, or one for the sessions of a program that stays. A VM has no role and is not in our network. It ends by itself soon after the deadline of its
  * session.
  */
 export class MicrovmSandbox implements Sandbox {
   readonly #options: MicrovmSandboxOptions;
+  readonly #warm: WarmVms;
 
   constructor(options: MicrovmSandboxOptions) {
     this.#options = options;
+    this.#warm = new WarmVms(options);
   }
 
   /**
@@ -75,20 +76,29 @@ export class MicrovmSandbox implements Sandbox {
    * start but do not respond.
    */
   async open(spec: SandboxSpec): Promise<SandboxSession> {
-    const { clock, ids } = this.#options;
+    const { clock, config, ids } = this.#options;
     const deadline = spec.deadline ?? clock.now() + MAX_USE_MS;
     const { signal } = spec;
+    const key = spec.reuse === undefined || config.sandboxReuse === 'never' ? undefined : await reuseKeyOf(spec);
+    if (key !== undefined) {
+      const session = await this.#openWarm(spec, key, deadline);
+      if (session !== undefined) return session;
+    }
     for (let started = 1; ; started++) {
-      const lifetimeMs = Math.min(deadline - clock.now(), MAX_VM_MS) + LIFETIME_GRACE_MS;
+      const useMs = Math.min(deadline - clock.now(), MAX_VM_MS);
+      const sessionMs = useMs + LIFETIME_GRACE_MS;
+      const lifetimeMs = key === undefined ? sessionMs : Math.max(useMs, WARM_VM_MS) + LIFETIME_GRACE_MS;
+      const endsAt = clock.now() + lifetimeMs;
       const token = randomHex(ids, 32);
-      const job = await runnerJob(this.#options, spec, { token, lifetimeMs });
+      const job = await runnerJob(this.#options, spec, { token, lifetimeMs: sessionMs });
       const vm = await this.#start({ deadline, lifetimeMs }, signal);
       try {
         const target = { baseUrl: vm.endpoint, fetch: this.#fetchThrough(vm, lifetimeMs) };
         await this.#untilReady(vm, target, signal);
-        await RunnerSession.open(target, job, { signal });
+        await RunnerSession.open(target, job, { signal, reuse: key });
+        if (key !== undefined) return this.#warmSession({ ...vm, endsAt }, { target, token, key });
         const ref = { vm: { ...vm }, token, lifetimeMs } as unknown as Json;
-        return new MicrovmSession(target, token, ref, () => this.#end(vm));
+        return new MicrovmSession(target, token, { ref, end: () => this.#end(vm) });
       } catch (error) {
         const { code } = error as { code?: string };
         this.#options.log.warn('microvm opened no session', { microvm: vm.id, code, error: String(error) });
@@ -105,7 +115,40 @@ export class MicrovmSandbox implements Sandbox {
   async attach(ref: Json): Promise<SandboxSession> {
     const { vm, token, lifetimeMs } = ref as unknown as MicrovmRef;
     const target = { baseUrl: vm.endpoint, fetch: this.#fetchThrough(vm, lifetimeMs) };
-    return new MicrovmSession(target, token, ref, () => this.#end(vm));
+    return new MicrovmSession(target, token, { ref, end: () => this.#end(vm) });
+  }
+
+  /** Opens a session in a VM that an earlier one has left, if there is one. */
+  async #openWarm(spec: SandboxSpec, key: string, deadline: number): Promise<SandboxSession | undefined> {
+    const { clock, ids, log } = this.#options;
+    for (;;) {
+      const vm = await this.#warm.take(key, deadline + LIFETIME_GRACE_MS);
+      if (vm === undefined) return undefined;
+      const token = randomHex(ids, 32);
+      const target = { baseUrl: vm.endpoint, fetch: this.#fetchThrough(vm, vm.endsAt - clock.now()) };
+      const lifetimeMs = deadline - clock.now() + LIFETIME_GRACE_MS;
+      try {
+        const job = await runnerJob(this.#options, spec, { token, lifetimeMs });
+        await RunnerSession.open(target, job, { signal: spec.signal, reuse: key });
+        return this.#warmSession(vm, { target, token, key });
+      } catch (error) {
+        await this.#end(vm);
+        if (spec.signal?.aborted) throw error;
+        log.warn('microvm opened no further session', { microvm: vm.id, error: String(error) });
+      }
+    }
+  }
+
+  /** The VM waits for another session if its runner does. */
+  #warmSession(
+    vm: WarmVm,
+    { target, token, key }: { readonly target: RunnerTarget; readonly token: string; readonly key: string },
+  ): MicrovmSession {
+    const end = async (warmMs: number): Promise<void> => {
+      if (warmMs <= 0) return this.#end(vm);
+      await this.#warm.keep(key, vm, { warmMs, mark: this.#options.ids.uuid() });
+    };
+    return new MicrovmSession(target, token, { end, isKept: true });
   }
 
   async status(): Promise<SandboxStatus> {
@@ -210,19 +253,27 @@ interface MicrovmRef {
   readonly lifetimeMs: number;
 }
 
-/** Terminates the VM when it is closed. */
+interface SessionEnd {
+  readonly ref?: Json;
+  /** @param warmMs For how long the runner waits for another session, if that is known. */
+  readonly end: (warmMs: number) => Promise<void>;
+  /** Whether the VM may wait for another session. */
+  readonly isKept?: boolean;
+}
+
 class MicrovmSession extends RunnerSession {
-  readonly #end: () => Promise<void>;
+  readonly #options: SessionEnd;
   #ended: Promise<void> | undefined;
 
-  constructor(target: RunnerTarget, token: string, ref: Json, end: () => Promise<void>) {
-    super(target, token, ref);
-    this.#end = end;
+  constructor(target: RunnerTarget, token: string, options: SessionEnd) {
+    super(target, token, options.ref);
+    this.#options = options;
   }
 
   override close(): Promise<void> {
-    // Closing the runner's session as well stops all programs in the VM even if AWS refuses to terminate it.
-    this.#ended ??= Promise.all([super.close(), this.#end()]).then(() => {});
+    const { end, isKept = false } = this.#options;
+    // Ending the runner's session as well stops all programs in the VM even if AWS refuses to terminate it.
+    this.#ended ??= isKept ? this.end().then(end) : Promise.all([this.end(), end(0)]).then(() => {});
     return this.#ended;
   }
 }

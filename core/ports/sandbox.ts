@@ -118,6 +118,13 @@ export interface SandboxSpec {
    */
   readonly isOneCommand?: boolean;
   /**
+   * Lets the program of the session's one command stay for later sessions of the same `kind`, whose `exec` gives it their
+   * inputs ({@link ExecRequest.call}). Such a session writes no files, and its `close` ends the program only if that has not
+   * answered. Needs {@link SandboxSpec.owner} and {@link SandboxSpec.kind}.
+   * @default - everything ends with the session
+   */
+  readonly reuse?: SandboxReuse;
+  /**
    * Whether the host may use cheaper, interruptible capacity. No caller waits for the session, so it may open later
    * than others.
    * @default false
@@ -136,6 +143,16 @@ export interface SandboxSpec {
   readonly turn?: SandboxTurn;
   /** When it is aborted, `open` stops waiting and throws its reason. */
   readonly signal?: AbortSignal;
+}
+
+/** How a program is shared by sessions, one after another or at once (`docs/interface/warm-programs.md`). */
+export interface SandboxReuse {
+  /** A digest of the program's secrets. A program with others is no longer used. */
+  readonly secrets: string;
+  readonly idleMs: number;
+  readonly maxUses: number;
+  /** Number of inputs that a program handles at once. Hosts may start one program for each of them instead. */
+  readonly concurrency: number;
 }
 
 /** Queue entry of a session. `open` throws RATE_LIMITED if no sandbox becomes free in time. */
@@ -158,6 +175,12 @@ export const KILLED_EXIT_CODE = 137;
 export interface ExecRequest {
   /** A shell line, run by `bash -c` (`sh -c` where there is no bash). */
   readonly command: string;
+  /**
+   * Id of the input, for a session with {@link SandboxSpec.reuse}: `stdin` is one line of the program protocol with this
+   * id, the `stdout` of the events is the answer to it, and their `exit` says that the program has answered (0, or 1 for an
+   * error) or how it ended. What the program prints otherwise is `stderr`.
+   */
+  readonly call?: string;
   /** Absolute path inside the sandbox. @default /home/user/agent when there is a bundle, else /home/user */
   readonly cwd?: string;
   /** Written to stdin, then EOF. A command that does not read it is not an error. @default empty */

@@ -21,8 +21,13 @@ import {
 } from '#core/ports/sandbox.ts';
 import { type HostRuntime, SDK } from '#runner/host-runtime.ts';
 import type { CachedFolder, ContentCache } from '#runner/sandbox/content-cache.ts';
+import { KeptStderr } from '#runner/sandbox/kept-stderr.ts';
 import { makeScratchFolder } from '#runner/sandbox/scratch.ts';
-import { KeptStderr } from './kept-stderr.ts';
+import type { ServeRequest } from '#runner/sandbox/session.ts';
+import type { WarmHost } from '#runner/sandbox/warm-program.ts';
+import { isReusable, WarmPrograms } from '#runner/sandbox/warm-programs.ts';
+
+const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /**
  * Runs commands without isolation, as processes of the platform's own user in a fresh folder. Only for hosts where no
@@ -33,6 +38,7 @@ export class UnsandboxedSandbox implements Sandbox {
   readonly #cache: ContentCache;
   readonly #runtime: HostRuntime;
   readonly #sessions = new Set<SandboxSession>();
+  readonly #warm = new WarmPrograms();
 
   constructor(cache: ContentCache, runtime: HostRuntime) {
     this.#cache = cache;
@@ -44,6 +50,10 @@ export class UnsandboxedSandbox implements Sandbox {
   }
 
   async open(spec: SandboxSpec): Promise<SandboxSession> {
+    return isReusable(spec) ? this.#warm.open(spec, () => this.#openFresh(spec)) : this.#openFresh(spec);
+  }
+
+  async #openFresh(spec: SandboxSpec): Promise<UnsandboxedSession> {
     const folder = await makeScratchFolder();
     for (const name of ['home/user', 'tmp', 'bin']) await mkdir(join(folder, name), { recursive: true });
     for (const { operation, at, from } of this.#runtime.root) {
@@ -73,7 +83,7 @@ export class UnsandboxedSandbox implements Sandbox {
       layer = { path: cached.path, packages };
       await symlink(join(layer.path, 'node_modules'), join(folder, 'home/node_modules'));
     }
-    const session: SandboxSession = new UnsandboxedSession(folder, spec, layer, () => {
+    const session: UnsandboxedSession = new UnsandboxedSession(folder, spec, layer, () => {
       for (const cached of folders) cached.release();
       this.#sessions.delete(session);
     });
@@ -86,13 +96,21 @@ export class UnsandboxedSandbox implements Sandbox {
   }
 }
 
+interface Run extends Pick<ExecRequest, 'command' | 'cwd' | 'timeoutMs' | 'maxOutputBytes' | 'signal'> {
+  readonly stdin: Iterable<Uint8Array> | AsyncIterable<Uint8Array>;
+  /** @default - all of stderr is forwarded */
+  readonly stderr?: KeptStderr;
+  /** Time between SIGTERM and SIGKILL once `signal` is aborted. @default 0, no SIGTERM */
+  readonly graceMs?: number;
+}
+
 interface Layer {
   readonly path: string;
   /** Folder of its packages for Python, if it has any. */
   readonly packages: string | undefined;
 }
 
-class UnsandboxedSession implements SandboxSession {
+class UnsandboxedSession implements SandboxSession, WarmHost {
   readonly #folder: string;
   readonly #spec: SandboxSpec;
   readonly #layer: Layer | undefined;
@@ -107,7 +125,25 @@ class UnsandboxedSession implements SandboxSession {
     this.#onClose = onClose;
   }
 
-  async *exec(request: ExecRequest): AsyncGenerator<ExecEvent> {
+  exec(request: ExecRequest): AsyncGenerator<ExecEvent> {
+    return this.#run({ ...request, stdin: [request.stdin ?? new Uint8Array()], stderr: new KeptStderr() });
+  }
+
+  /** See `ProcessSession.serve`; what the program prints to its outputs comes in any order. */
+  serve({ command, inputs = Readable.from([]), stop, graceMs }: ServeRequest): AsyncGenerator<ExecEvent> {
+    const unlimited = { timeoutMs: MAX_TIMER_MS, maxOutputBytes: Number.POSITIVE_INFINITY };
+    return this.#run({ ...unlimited, command, stdin: inputs, signal: stop, graceMs });
+  }
+
+  async use(): Promise<undefined> {}
+  pause(): void {}
+  resume(): void {}
+
+  get isSound(): boolean {
+    return !this.#isClosed;
+  }
+
+  async *#run(request: Run): AsyncGenerator<ExecEvent> {
     const startedAt = performance.now();
     const cwd = request.cwd ?? (this.#spec.bundle === undefined ? '/home/user' : '/home/user/agent');
     // Runs in a separate process group, so that children are killed with it unless they leave the group.
@@ -119,18 +155,19 @@ class UnsandboxedSession implements SandboxSession {
     });
     this.#children.add(child);
     child.stdin.on('error', () => {});
-    child.stdin.end(request.stdin ?? new Uint8Array());
+    // A command that does not read its input is not an error.
+    pipeline(Readable.from(request.stdin), child.stdin).catch(() => {});
 
     let reason: ExecExit['reason'] = 'exited';
     let killTimer: NodeJS.Timeout | undefined;
-    const stop = (why: ExecExit['reason']) => {
+    const stop = (why: ExecExit['reason'], graceMs = 0) => {
       if (reason !== 'exited') return;
       reason = why;
-      signalGroup(child, why === 'timeout' ? 'SIGTERM' : 'SIGKILL');
-      if (why === 'timeout') killTimer = setTimeout(() => signalGroup(child, 'SIGKILL'), TERM_GRACE_MS);
+      signalGroup(child, graceMs > 0 ? 'SIGTERM' : 'SIGKILL');
+      if (graceMs > 0) killTimer = setTimeout(() => signalGroup(child, 'SIGKILL'), graceMs);
     };
-    const timer = setTimeout(() => stop('timeout'), request.timeoutMs);
-    const onAbort = () => stop('aborted');
+    const timer = setTimeout(() => stop('timeout', TERM_GRACE_MS), request.timeoutMs);
+    const onAbort = () => stop('aborted', request.graceMs);
     request.signal?.addEventListener('abort', onAbort);
     if (request.signal?.aborted) onAbort();
 
@@ -143,19 +180,19 @@ class UnsandboxedSession implements SandboxSession {
       if (room < 0) stop('output_limit');
       wake();
     });
-    const stderr = new KeptStderr();
+    const { stderr } = request;
     const pushStderr = (data: Buffer) => {
       if (data.length > 0) events.push({ type: 'stderr', data });
     };
     child.stderr.on('data', (data: Buffer) => {
-      pushStderr(stderr.take(data));
+      pushStderr(stderr?.take(data) ?? data);
       wake();
     });
     child.on('error', (error) => {
       events.push({ type: 'stderr', data: Buffer.from(`${error.message}\n`) });
     });
     child.on('close', (code, signal) => {
-      pushStderr(stderr.end());
+      if (stderr) pushStderr(stderr.end());
       const exitCode = code ?? 128 + (signal === 'SIGTERM' ? 15 : 9);
       events.push({ type: 'exit', exit: { reason, exitCode, durationMs: performance.now() - startedAt } });
       wake();

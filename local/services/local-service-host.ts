@@ -295,7 +295,7 @@ export class LocalServiceHost implements ServiceHost {
     try {
       const boot = await this.#options.boot(id, token);
       if (boot.app.kind === 'loop') return { boot };
-      return { boot, place: await (sandbox as NamespaceSandbox).open(specOf(boot)) };
+      return { boot, place: await (sandbox as NamespaceSandbox).openFresh(specOf(boot)) };
     } catch (error) {
       if (!hasCode(error, 'UNAUTHORIZED')) {
         log.error('service instance not started', { service_id: id, error: String(error) });

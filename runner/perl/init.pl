@@ -331,6 +331,8 @@ sub run_init {
             leave(0) if defined $count ? !$count : $! != EINTR && $! != EAGAIN;    # The platform is gone. The sandbox ends with process 1.
             while (my ($request, @fields) = take_record(\$requests)) {
                 if ($request eq 'killall') { $is_container ? kill_tree() : kill_all($outer) }
+                elsif ($request eq 'pause')  { stop_tree(\%supervisors) }
+                elsif ($request eq 'resume') { kill 'CONT', descendants(\%supervisors) }
                 elsif ($request eq 'connect') {
                     my ($name, $port) = @fields;
                     my $dialed = { name => $name, port => $port, family => AF_INET };
@@ -436,14 +438,16 @@ sub descendants {
     return @found;
 }
 
-# Stops all processes before it kills them: a stopped process cannot fork and still counts against the process limit, so
-# the search terminates. $others: supervisors of other commands, { pid => 1 }.
-sub kill_tree {
+# Stops all processes of a command and returns them: a stopped process cannot fork and still counts against the process
+# limit, so the search terminates. $others: supervisors of other commands, { pid => 1 }.
+sub stop_tree {
     my ($others) = @_;
     my %stopped;
     while (my @new = grep { !$stopped{$_}++ } descendants($others)) { kill 'STOP', @new }
-    kill 'KILL', keys %stopped;
+    return keys %stopped;
 }
+
+sub kill_tree { my ($others) = @_; kill 'KILL', stop_tree($others) }
 
 # Removes the part of $$data that fits into $room and returns it. Cuts at a line end if $$data has one, because a
 # partial secret could not be masked.
@@ -546,7 +550,7 @@ sub send_part  { my ($command, $type, $data) = @_; send_frame($command, $type, $
 sub take_output {
     my ($command, $type, $data) = @_;
     return send_part($command, $type, log_part($command->{logs}{$type}, $data)) if $command->{kind} eq 'service';
-    return send_part($command, 'o', $data) if $type eq 'o';
+    return send_part($command, $type, $data) if $command->{kind} eq 'warm' || $type eq 'o';
     if ($command->{room}) {
         my $count = length $data;
         send_part($command, 'e', take_head(\$data, $command->{room}));
@@ -557,13 +561,22 @@ sub take_output {
     if ($surplus > STDERR_TAIL_BYTES) { substr $command->{tail}, 0, $surplus, ''; $command->{left_out} += $surplus }
 }
 
+sub drain_stderr {
+    my ($command) = @_;
+    my $stderr = $command->{streams}{e} or return;
+    for (1 .. MAX_PIPE_BYTES / CHUNK) {
+        my $count = sysread $stderr, my $data, CHUNK or return;
+        take_output($command, 'e', $data) if $command->{main_end};
+    }
+}
+
 # Reports the exit of a command whose process has ended. Returns whether it still needs attention: its descendants may
 # write to its pipes indefinitely, and must not block. $others: as in kill_tree.
 sub goes_on {
     my ($command, $others) = @_;
     my $streams = $command->{streams};
     if (defined $command->{status} && $command->{main_end}) {
-        kill_tree($others) if $command->{is_ending} || $command->{kind} eq 'job' || $command->{kind} eq 'service';
+        kill_tree($others) if $command->{is_ending} || $command->{kind} =~ /^(?:job|service|warm)$/;
         # Drain the pipes now, because remaining children may hold them open indefinitely. At end of file there is no
         # other writer, and the command is finished with its report. While init has a command, the next one gets a
         # supervisor, which its programs could kill.
@@ -626,7 +639,11 @@ sub attend {
     for my $type (keys %$streams) {
         next unless is_in($readable, $streams->{$type});
         my $count = sysread $streams->{$type}, my $data, CHUNK;
-        if ($count) { take_output($command, $type, $data) if $command->{main_end} }
+        if ($count) {
+            # What it printed before an answer belongs to that answer.
+            drain_stderr($command) if $type eq 'o' && $command->{kind} eq 'warm';
+            take_output($command, $type, $data) if $command->{main_end};
+        }
         elsif (defined $count || $! != EAGAIN && $! != EINTR) { delete $streams->{$type} }
     }
     if ($can_feed && is_in($writable, $command->{stdin})) {
@@ -661,7 +678,7 @@ sub set_limit { my ($which, $soft, $hard) = @_; sys('prlimit64', 0, $which, pack
 sub run_command {
     my ($kind, $cwd, $argument, @environment) = @_;
     my $failed = sub { syswrite STDERR, $_[0]; leave(127) };
-    if ($kind eq 'sh' || $kind eq 'job' || $kind eq 'service') {
+    if ($kind =~ /^(?:sh|job|service|warm)$/) {
         chdir $cwd or $failed->("cannot enter $cwd: $!\n");
         my @variables = ((grep { !/^PWD=/ } @environment), "PWD=$cwd");
         run_without_shell($argument, @variables);

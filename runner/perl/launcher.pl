@@ -409,6 +409,16 @@ sub files_of {
 
 my @around;    # In a container, the processes that were there before any session.
 
+# Returns the number of processes of a sandbox, init included, and its bytes, or '' if it has just ended. Shared memory
+# counts once for each process.
+sub use_of {
+    my ($sandbox) = @_;
+    my $processes = eval { processes_of($sandbox->{root}, { map { $_ => 1 } $is_container ? @around : () }) } or return '';
+    my $bytes = eval { files_of($sandbox->{root}) - $sandbox->{had} } // return '';
+    $bytes += 1024 * ($_->{RssAnon} + $_->{RssShmem} + $_->{VmSwap}) for values %$processes;
+    return join ' ', scalar keys %$processes, $bytes;
+}
+
 # Reads requests from stdin and writes events to stdout. When stdin ends, the platform has ended, and all sandboxes are
 # killed.
 sub run_launcher {
@@ -597,6 +607,7 @@ sub run_launcher {
                     $sandbox->{watch_at} = now() + LOOK_MS / 1000;
                 }
                 elsif ($request eq 'look') { $tell_kills->($id) if $sandboxes{$id}; $tell->('looked', $id) }
+                elsif ($request eq 'use')   { $tell->('used', $id, $sandboxes{$id} ? use_of($sandboxes{$id}) : '') }
                 elsif ($request eq 'kill')  { kill_sandbox($sandboxes{$id}) if $sandboxes{$id} }
             }
         }

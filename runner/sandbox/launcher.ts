@@ -142,6 +142,15 @@ export class SandboxProcess {
     await Promise.race([looked, this.gone]);
   }
 
+  /** Returns what the sandbox uses now, shared memory counted for each process; `undefined` if it is ending. */
+  async use(): Promise<{ readonly processes: number; readonly bytes: number } | undefined> {
+    const used = once(this.#events, `used ${this.token}`);
+    this.#launcher.write(encodeRecord('use', this.token));
+    const [text = ''] = (await Promise.race([used, this.gone.then(() => [])])) as [string?];
+    const [processes, bytes] = text.split(' ').map(Number);
+    return processes === undefined || bytes === undefined ? undefined : { processes, bytes };
+  }
+
   async kill(): Promise<void> {
     this.#control.destroy();
     this.#launcher.write(encodeRecord('kill', this.token));

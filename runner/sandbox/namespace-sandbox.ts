@@ -4,7 +4,13 @@ import { dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { hasCode } from '#core/base/errors.ts';
 import { readEgressTarget } from '#core/outbound/egress-target.ts';
-import { type Sandbox, type SandboxSpec, type SandboxStatus, SandboxUnavailableError } from '#core/ports/sandbox.ts';
+import {
+  type Sandbox,
+  type SandboxSession,
+  type SandboxSpec,
+  type SandboxStatus,
+  SandboxUnavailableError,
+} from '#core/ports/sandbox.ts';
 import { GATEWAY_PORT } from '#core/ports/service-host.ts';
 import { type HostRuntime, type RootEntry, SDK_NODE_MODULES } from '../host-runtime.ts';
 import { type DelegatedGroup, delegatedGroup, makeLauncherGroup } from './cgroup.ts';
@@ -13,6 +19,7 @@ import { Launcher, type SandboxProcess } from './launcher.ts';
 import { type Network, openProcessSession, portsOf, targetPorts } from './open-session.ts';
 import { makeScratchFolder } from './scratch.ts';
 import type { ProcessSession } from './session.ts';
+import { isReusable, WarmPrograms } from './warm-programs.ts';
 
 interface NamespaceSandboxOptions extends Network {
   /** Absolute path of {@link NamespaceSandboxOptions.cache}. */
@@ -107,6 +114,7 @@ export class NamespaceSandbox implements Sandbox {
   #launcher: Promise<Launcher> | undefined;
   /** Oldest first. */
   readonly #prestarted: Prestarted[] = [];
+  readonly #warm = new WarmPrograms();
   #starting = 0;
   #isClosed = false;
 
@@ -150,17 +158,23 @@ export class NamespaceSandbox implements Sandbox {
     return { kind: this.kind, limits: this.#options.limits, interpreters: this.#runtime.interpreters };
   }
 
-  async open(given: SandboxSpec, network: Network = this.#options): Promise<ProcessSession> {
+  async open(spec: SandboxSpec): Promise<SandboxSession> {
+    return isReusable(spec) ? this.#warm.open(spec, () => this.openFresh(spec)) : this.openFresh(spec);
+  }
+
+  /** Opens a session that shares nothing with others. */
+  async openFresh(given: SandboxSpec, network: Network = this.#options): Promise<ProcessSession> {
     const spec = given.purpose === 'install' ? withinMachine(given) : given;
     if (this.#options.kind === 'bubblewrap') checkPorts(spec);
     const needs = needsOf(spec, network);
     const { sandbox, release } = this.#take(keyOf(needs)) ?? (await this.#startInRoom(needs));
-    if (spec.purpose === 'run') void this.#startAhead(needs);
+    if (spec.purpose === 'run' && spec.reuse === undefined) void this.#startAhead(needs);
     return openProcessSession(sandbox, spec, network, release);
   }
 
   async close(): Promise<void> {
     this.#isClosed = true;
+    await this.#warm.close();
     for (const { release } of this.#prestarted.splice(0)) release();
     const launcher = await this.#launcher?.catch(() => undefined);
     await launcher?.close();
@@ -199,13 +213,13 @@ export class NamespaceSandbox implements Sandbox {
     await Promise.all(this.#prestarted.splice(0, count).map(({ sandbox, release }) => sandbox.kill().then(release)));
   }
 
-  /** Sandboxes started in advance hold cached folders. They are ended before a run is refused for lack of space. */
+  /** Sandboxes that no run uses hold cached folders. They are ended before a run is refused for lack of space. */
   async #startInRoom(needs: Needs): Promise<Started> {
     try {
       return await this.#start(needs);
     } catch (error) {
-      if (!hasCode(error, 'RATE_LIMITED') || this.#prestarted.length === 0) throw error;
-      await this.#dropPrestarted(this.#prestarted.length);
+      if (!hasCode(error, 'RATE_LIMITED') || this.#prestarted.length + this.#warm.idle === 0) throw error;
+      await Promise.all([this.#warm.endIdle(), this.#dropPrestarted(this.#prestarted.length)]);
       return this.#start(needs);
     }
   }

@@ -44,6 +44,8 @@ export interface SessionOptions {
 export interface ServeRequest {
   /** Shell command, as in {@link ExecRequest}. It runs in the bundle's folder. */
   readonly command: string;
+  /** Inputs of a warm program. @default - the program has no stdin and is a service, whose output is limited */
+  readonly inputs?: AsyncIterable<Uint8Array>;
   /** Ends the program: SIGTERM to the whole process tree, then SIGKILL after `graceMs`. */
   readonly stop: AbortSignal;
   readonly graceMs: number;
@@ -53,8 +55,9 @@ interface Run {
   /**
    * - `job`: like `sh`, but when the command ends, all processes that it has started are killed
    * - `service`: like `job`, but stderr is forwarded like stdout; each at most a megabyte a second, in whole lines
+   * - `warm`: like `job`, but all of stderr is forwarded, and what was printed to it before stdout comes before that
    */
-  readonly kind: 'sh' | 'job' | 'service' | 'write' | 'read' | 'list' | 'tree';
+  readonly kind: 'sh' | 'job' | 'service' | 'warm' | 'write' | 'read' | 'list' | 'tree';
   readonly argument: string;
   readonly cwd: string;
   readonly stdin?: Uint8Array | AsyncIterable<Uint8Array>;
@@ -102,11 +105,12 @@ export class ProcessSession implements SandboxSession {
    * Runs a program without limits of time and output. The last event is `exit`, after which all its processes have
    * ended.
    */
-  serve({ command, stop, graceMs }: ServeRequest): AsyncIterable<ExecEvent> {
+  serve({ command, inputs, stop, graceMs }: ServeRequest): AsyncIterable<ExecEvent> {
     return this.#run({
-      kind: 'service',
+      kind: inputs === undefined ? 'service' : 'warm',
       argument: command,
       cwd: this.#home,
+      stdin: inputs,
       timeoutMs: Number.POSITIVE_INFINITY,
       maxOutputBytes: Number.POSITIVE_INFINITY,
       signal: stop,
@@ -122,6 +126,20 @@ export class ProcessSession implements SandboxSession {
   /** Whether the session is open and has never exceeded its memory limit. */
   get isSound(): boolean {
     return this.#closing === undefined && this.#sandbox.isAlive && !this.#sandbox.isOverMemory;
+  }
+
+  /** Stops all processes of the program that {@link serve} runs, until {@link resume}. */
+  pause(): void {
+    this.#sandbox.request('pause');
+  }
+
+  resume(): void {
+    this.#sandbox.request('resume');
+  }
+
+  /** See {@link SandboxProcess.use}. */
+  use(): ReturnType<SandboxProcess['use']> {
+    return this.#sandbox.use();
   }
 
   get isClosing(): boolean {
@@ -178,7 +196,7 @@ export class ProcessSession implements SandboxSession {
   }
 
   #fileRun(
-    kind: Exclude<Run['kind'], 'sh' | 'job' | 'service'>,
+    kind: Exclude<Run['kind'], 'sh' | 'job' | 'service' | 'warm'>,
     path: string,
     more: Partial<Run> = {},
   ): AsyncIterable<ExecEvent> {

@@ -18,6 +18,7 @@ import {
   type RunnerJob,
   type RunnerProblem,
   SILENCE_MS,
+  WARM_HEADER,
 } from './protocol.ts';
 
 /** Address of a runner. */
@@ -45,7 +46,7 @@ export class RunnerSession implements SandboxSession {
   readonly ref?: Json;
   readonly #target: RunnerTarget;
   readonly #token: string;
-  #closing: Promise<void> | undefined;
+  #closing: Promise<number> | undefined;
 
   /** @param ref What another process needs to use it. @default - no other process can */
   constructor(target: RunnerTarget, token: string, ref?: Json) {
@@ -148,10 +149,18 @@ export class RunnerSession implements SandboxSession {
   }
 
   /** Never throws: an unreachable runner ends by itself after its lifetime. */
-  close(): Promise<void> {
+  async close(): Promise<void> {
+    await this.end();
+  }
+
+  /** Like {@link close}. Returns for how many milliseconds the runner waits for another session; 0 if it ends. */
+  end(): Promise<number> {
     this.#closing ??= this.#ask('DELETE', '/session', { signal: AbortSignal.timeout(SILENCE_MS) }).then(
-      async (response) => response.body?.cancel(),
-      () => {},
+      async (response) => {
+        await response.body?.cancel();
+        return Number(response.headers.get(WARM_HEADER) ?? 0);
+      },
+      () => 0,
     );
     return this.#closing;
   }

@@ -33,7 +33,8 @@ const eventSchema: z.ZodType<ProgramEvent> = z.strictObject({
  * Runs the events of a Lambda function, each in a session of the runner at `runner`, until one leaves something behind:
  * then Lambda starts another runner for the next one. Rejects without an answer if programs of a session do not end. The
  * next event is requested only when nothing of the last session is left, because any program here could request it,
- * too (docs.aws.amazon.com/lambda/latest/dg/runtimes-api.html).
+ * too (docs.aws.amazon.com/lambda/latest/dg/runtimes-api.html). A program that stays for it gets nothing by that: Lambda
+ * sends events of one key only, which it would answer anyway.
  *
  * @param runtimeApi Host and port
  */

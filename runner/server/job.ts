@@ -32,6 +32,7 @@ export const jobSchema: z.ZodType<RunnerJob> = z.strictObject({
   }),
   gateway: z.strictObject({ host: z.string(), port: z.int() }).optional(),
   registries: z.strictObject({ env: variables, allowHosts: z.array(z.string()) }).optional(),
+  reuse: z.strictObject({ idleMs: z.number().positive(), maxUses: z.int().positive() }).optional(),
 });
 
 export const execSchema: z.ZodType<ExecHead> = z.strictObject({
@@ -44,4 +45,5 @@ export const execSchema: z.ZodType<ExecHead> = z.strictObject({
   timeoutMs: z.number().max(MAX_TIMER_MS),
   maxOutputBytes: z.number().positive().optional(),
   endsAll: z.boolean().optional(),
+  call: z.string().max(200).optional(),
 });

@@ -1,4 +1,12 @@
-import type { Egress, EgressTargets, ExecEvent, ExecExit, SandboxLimits, SandboxSpec } from '#core/ports/sandbox.ts';
+import type {
+  Egress,
+  EgressTargets,
+  ExecEvent,
+  ExecExit,
+  SandboxLimits,
+  SandboxReuse,
+  SandboxSpec,
+} from '#core/ports/sandbox.ts';
 import type { Gateway, Registries } from '../sandbox/egress-proxy.ts';
 import { decodeFrames, encodeFrame } from '../sandbox/frames.ts';
 
@@ -16,7 +24,7 @@ import { decodeFrames, encodeFrame } from '../sandbox/frames.ts';
  * | `DELETE /session`                | 204 once all processes of the job are gone; then the runner ends, or serves the next session |
  *
  * A runner serves a further session only if both have the same {@link REUSE_HEADER} in `POST /session`, if the last one
- * ended cleanly, and if nothing is left of it. The response to `DELETE /session` then has {@link WARM_HEADER}.
+ * ended cleanly, and if nothing is left of it but a program that may stay ({@link RunnerJob.reuse}). The response to `DELETE /session` then has {@link WARM_HEADER}.
  *
  * All but the first two need `Authorization: Bearer <token of the job>`. Errors are {@link RunnerProblem}; status 422
  * is for errors that the job's author can fix. Aborting a request ends the command that it started.
@@ -38,6 +46,11 @@ export interface RunnerJob {
   /** The one allowed private address. Only set if the platform's own address is private, as in tests. */
   readonly gateway?: Gateway;
   readonly registries?: Registries;
+  /**
+   * Lets the program that answers an input ({@link ExecHead.call}) stay for the session that follows, in place of the
+   * runner's cleaning up.
+   */
+  readonly reuse?: Pick<SandboxReuse, 'idleMs' | 'maxUses'>;
 }
 
 /** A blob's key and the address to GET it from, without additional headers. */
@@ -73,6 +86,8 @@ export interface ExecHead {
   readonly timeoutMs: number;
   readonly endsAll?: boolean;
   readonly maxOutputBytes?: number;
+  /** See `ExecRequest.call`. */
+  readonly call?: string;
 }
 
 /** Key that sessions must share to run on the same runner: 64 hex digits. Without it, the runner serves one session. */

@@ -6,7 +6,9 @@ import { pipeline } from 'node:stream/promises';
 import { setImmediate } from 'node:timers/promises';
 import type { z } from 'zod';
 import { bearerOf } from '#core/http/bearer.ts';
+import type { ExecEvent, ExecRequest } from '#core/ports/sandbox.ts';
 import type { ProcessSession } from '../sandbox/session.ts';
+import { WarmProgram } from '../sandbox/warm-program.ts';
 import { execSchema, jobSchema } from './job.ts';
 import {
   decodeExec,
@@ -49,10 +51,17 @@ export interface RunnerOptions {
   readonly leaseMs?: number;
 }
 
+/** A sandbox, and the program in it that answers inputs. */
+interface Opened {
+  readonly session: ProcessSession;
+  readonly job: RunnerJob;
+  program?: WarmProgram;
+}
+
 /** The session from the time of its claim. */
 interface Current {
   readonly tokenHash: Buffer;
-  readonly opening: Promise<ProcessSession>;
+  readonly opening: Promise<Opened>;
   /** Whether another session may follow, judging from the requests so far. */
   mayBeFollowed: boolean;
   requests: number;
@@ -89,6 +98,8 @@ export class RunnerServer {
   /** Key of the first session, which later ones must share. */
   #key: string | undefined;
   #current: Current | undefined;
+  /** What the last session left for the next one. */
+  #kept: (Opened & { readonly since: number }) | undefined;
   #isEnding = false;
   #end: NodeJS.Timeout | undefined;
   #notice: NodeJS.Timeout | undefined;
@@ -128,8 +139,8 @@ export class RunnerServer {
     clearTimeout(this.#notice);
     this.#isEnding = true;
     await this.#current?.closing;
-    const session = await this.#current?.opening.catch(() => undefined);
-    await session?.close();
+    const opened = this.#kept ?? (await this.#current?.opening.catch(() => undefined));
+    await opened?.session.close();
     this.#server!.close();
     this.#server!.closeIdleConnections();
     const late = setTimeout(() => this.#cutOff(), CLOSE_GRACE_MS);
@@ -166,7 +177,8 @@ export class RunnerServer {
     if (route === 'POST /session') return this.#claim(request, response);
     const current = this.#authenticate(request);
     if (route === 'DELETE /session') return this.#delete(current, request, response);
-    const session = await current.opening;
+    const opened = await current.opening;
+    const { session } = opened;
     const path = () => {
       const value = searchParams.get('path');
       if (value === null) throw new Refusal('BAD_REQUEST', 'path is missing in the query');
@@ -175,7 +187,7 @@ export class RunnerServer {
     const serve = async (): Promise<boolean> => {
       switch (route) {
         case 'POST /exec':
-          return exec(session, request, response);
+          return exec(opened, request, response);
         case 'PUT /files':
           await session.writeFile(path(), request);
           answer(response, 204);
@@ -218,7 +230,7 @@ export class RunnerServer {
     }
     this.#key = key;
     this.#endAfter(job.lifetimeMs, 'its time was over');
-    const opening = this.#options.openSession(job);
+    const opening = this.#open(job, request.socket);
     this.#current = { tokenHash: hash(job.token), opening, mayBeFollowed: true, requests: 0 };
     try {
       await opening;
@@ -229,6 +241,24 @@ export class RunnerServer {
     // The caller has disconnected, and no other process knows the token.
     if (response.destroyed) return this.end('the session was given up');
     answer(response, 201);
+  }
+
+  /** Returns what the last session left, if that can still be used. */
+  async #open(job: RunnerJob, caller: Socket): Promise<Opened> {
+    const kept = this.#kept;
+    this.#kept = undefined;
+    if (kept !== undefined) {
+      // Not by a timer, whose clock may stand still while a function is frozen.
+      const isFresh = Date.now() - kept.since < (kept.job.reuse?.idleMs ?? 0);
+      if (isFresh && kept.program?.hasRoom) return kept;
+      const { renew } = this.#options;
+      if (renew === undefined) {
+        this.end('its program has ended');
+        throw new Refusal('CLAIMED', 'this runner had a program that has ended');
+      }
+      await this.#renew(kept.session, renew, caller);
+    }
+    return { session: await this.#options.openSession(job), job };
   }
 
   async #delete(current: Current, request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -242,11 +272,17 @@ export class RunnerServer {
 
   /** Closes the session, and prepares for another one if that may follow. */
   async #finish(current: Current, caller: Socket): Promise<number> {
-    const { renew, warmMs: time = () => warmMs(process.uptime() * 1000) } = this.#options;
-    const session = await current.opening;
+    const opened = await current.opening;
+    const { session, program, job } = opened;
+    const { renew, warmMs: time = () => warmMs(process.uptime() * 1000, job.reuse?.idleMs) } = this.#options;
     // The caller sees the end of a response before the request is finished here.
     for (let turns = 0; current.requests > 0 && turns < END_TURNS; turns++) await setImmediate();
     const isClean = current.mayBeFollowed && current.requests === 0 && session.isSound;
+    const isKept = isClean && job.reuse !== undefined && program?.hasRoom === true;
+    if (isKept && this.#key !== undefined && !this.#isEnding && time() > 0) {
+      this.#kept = { ...opened, since: Date.now() };
+      return this.#await(time());
+    }
     if (!renew || this.#key === undefined || !isClean || this.#isEnding || time() <= 0) {
       await session.close();
       return 0;
@@ -259,11 +295,15 @@ export class RunnerServer {
     } finally {
       clearTimeout(late);
     }
-    const warm = time();
-    if (this.#isEnding || warm <= 0) return 0;
+    return this.#await(time());
+  }
+
+  /** Returns how long it waits for another session. */
+  #await(warmMs: number): number {
+    if (this.#isEnding || warmMs <= 0) return 0;
     this.#current = undefined;
-    this.#endAfter(warm, 'no further session came');
-    return warm;
+    this.#endAfter(warmMs, 'no further session came');
+    return warmMs;
   }
 
   async #renew(session: ProcessSession, renew: () => Promise<void>, caller: Socket): Promise<void> {
@@ -295,8 +335,8 @@ function reuseKeyOf({ headers }: IncomingMessage): string | undefined {
   return key as string | undefined;
 }
 
-/** Returns whether the command has ended by itself. */
-async function exec(session: ProcessSession, request: IncomingMessage, response: ServerResponse): Promise<boolean> {
+/** Returns whether the command has ended, or the program has answered, by itself. */
+async function exec(opened: Opened, request: IncomingMessage, response: ServerResponse): Promise<boolean> {
   const body = await bodyOf(request, MAX_EXEC_BYTES);
   let decoded: ReturnType<typeof decodeExec>;
   try {
@@ -314,7 +354,7 @@ async function exec(session: ProcessSession, request: IncomingMessage, response:
   }, HEARTBEAT_MS);
   let hasExited = false;
   try {
-    for await (const event of session.exec({ ...head, stdin: decoded.stdin, signal: stop.signal })) {
+    for await (const event of eventsOf(opened, { ...head, stdin: decoded.stdin, signal: stop.signal })) {
       if (event.type === 'exit') hasExited = event.exit.reason === 'exited';
       if (!response.write(encodeEvent(event))) await once(response, 'drain', { signal: stop.signal });
     }
@@ -327,6 +367,16 @@ async function exec(session: ProcessSession, request: IncomingMessage, response:
     clearInterval(heartbeat);
   }
   return hasExited;
+}
+
+/** Runs a command, or gives the program that it starts an input. */
+function eventsOf(opened: Opened, request: ExecRequest): AsyncIterable<ExecEvent> {
+  const { session, job } = opened;
+  const { call, command } = request;
+  if (call === undefined) return session.exec(request);
+  const reuse = { idleMs: 1, maxUses: 1, ...job.reuse, concurrency: 1, secrets: '' };
+  opened.program ??= new WarmProgram(session, { command, reuse, limits: job.limits });
+  return opened.program.exec({ ...request, call });
 }
 
 const hash = (text: string): Buffer => createHash('sha256').update(text).digest();

@@ -19,6 +19,7 @@ import { createInterface } from 'node:readline';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { promisify } from 'node:util';
+import { reuseKeyOf } from '#aws/fargate/reuse-key.ts';
 import type { Blobs } from '#core/ports/blobs.ts';
 import type { Sandbox, SandboxSession, SandboxSpec } from '#core/ports/sandbox.ts';
 import { findHostRuntime, type HostRuntime } from '#runner/host-runtime.ts';
@@ -275,6 +276,55 @@ export const jobFor = (
   ...(layer !== undefined && { layer: { key: layer, url: linkTo(layer) } }),
   ...more,
 });
+
+/** Sandbox whose sessions with a program that stays are served by one runner, one after another. */
+export class WarmRunnerSandbox implements Sandbox {
+  readonly #linkTo: (key: string) => string;
+  readonly #start: () => Promise<Pick<RunnerProcess, 'url' | 'kill'>>;
+  readonly #runners = new Set<Pick<RunnerProcess, 'url' | 'kill'>>();
+  readonly #warm = new Map<string, Pick<RunnerProcess, 'url' | 'kill'>[]>();
+
+  constructor(
+    linkTo: (key: string) => string,
+    start: () => Promise<Pick<RunnerProcess, 'url' | 'kill'>> = startRunner,
+  ) {
+    this.#linkTo = linkTo;
+    this.#start = start;
+  }
+
+  async open(given: SandboxSpec): Promise<SandboxSession> {
+    const key = await reuseKeyOf(given);
+    const { kind: _, owner: __, isOneCommand: ___, deadline: ____, reuse, ...spec } = given;
+    const job = jobFor(spec, this.#linkTo, reuse && { reuse: { idleMs: reuse.idleMs, maxUses: reuse.maxUses } });
+    for (;;) {
+      const warm = key === undefined ? undefined : this.#warm.get(key)?.pop();
+      const runner = warm ?? (await this.#start());
+      this.#runners.add(runner);
+      try {
+        const session = await RunnerSession.open({ baseUrl: runner.url }, job, { reuse: key });
+        const close = session.close.bind(session);
+        session.close = async () => {
+          await close();
+          if (key === undefined || (await session.end()) <= 0) return;
+          const waiting = this.#warm.get(key) ?? [];
+          if (!waiting.includes(runner)) this.#warm.set(key, [...waiting, runner]);
+        };
+        return session;
+      } catch (error) {
+        // It has ended, or may serve no further session.
+        if (warm === undefined) throw error;
+      }
+    }
+  }
+
+  async status() {
+    return { kind: 'fargate' as const, interpreters: {} };
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([...this.#runners].map((runner) => runner.kill()));
+  }
+}
 
 /** Sandbox that starts a runner for each session. */
 export class RunnerSandbox implements Sandbox {
