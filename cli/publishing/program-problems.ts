@@ -203,7 +203,11 @@ async function pythonProblems(
     .join('\n')
     .toLowerCase()
     .replaceAll(/[-_.]/g, '-');
-  const own = new Set([...files.keys()].flatMap((path) => path.split('/').map((part) => part.replace(/\.py$/, ''))));
+  // Every sandbox has the SDK.
+  const own = new Set([
+    'agent_platform',
+    ...[...files.keys()].flatMap((path) => path.split('/').map((part) => part.replace(/\.py$/, ''))),
+  ]);
   const isThere = (module: string): boolean =>
     own.has(module) || declared.includes((PACKAGES[module] ?? module).toLowerCase().replaceAll(/[-_.]/g, '-'));
   const problems = found.flatMap((each) => {

@@ -62,6 +62,15 @@ export const publicAgent = z.object({
     .describe(
       'Whether runs survive the process that works on them, and for how many seconds they are worked on at most.',
     ),
+  reuse: z
+    .object({
+      mode: z.literal('process').describe('The only mode: the process of the program stays.'),
+      idle_seconds: z.int().optional().describe('How long an idle program stays, in seconds. Absent: 300.'),
+      max_uses: z.int().optional().describe('Inputs after which a program is started anew. Absent: 1,000.'),
+      concurrency: z.int().optional().describe('Inputs that a program handles at once. Absent: 1.'),
+    })
+    .optional()
+    .describe('Whether its program stays for further calls. Absent: each run has a process of its own.'),
   retry: retryView.nullable().describe('When a failed run is tried again, if nobody waits for it. null: never.'),
   concurrency: queueViews.concurrency.nullable().describe(`${QUEUE_TEXTS.concurrency} null: no such rule.`),
   rate: queueViews.rate.nullable().describe(`${QUEUE_TEXTS.rate} null: no such rule.`),

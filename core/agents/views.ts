@@ -54,6 +54,7 @@ export function publicView(version: AgentVersion): PublicAgent {
     timeout_seconds: definition.timeout_seconds,
     retry_on_interruption: definition.retry_on_interruption ?? false,
     durable: definition.durable ?? false,
+    ...(definition.reuse && { reuse: definition.reuse }),
     retry: definition.retry ?? null,
     concurrency: definition.concurrency ?? null,
     rate: definition.rate ?? null,

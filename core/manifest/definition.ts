@@ -1,6 +1,7 @@
 import type { AgentSettings } from '#core/models/model-settings.ts';
 import type { LlmProvider } from '#core/ports/llm.ts';
 import type { EvalSettings } from './evals/settings.ts';
+import type { ProgramReuse } from './program-reuse.ts';
 import type { QueueRules } from './queue-rules.ts';
 import type { RetryPolicy } from './retry-policy.ts';
 import type { SessionRules } from './session-rules.ts';
@@ -55,6 +56,11 @@ export type AgentDefinition = {
    * @default false, also in older definitions
    */
   readonly retry_on_interruption?: boolean;
+  /**
+   * Only for code_runtime: its program stays for further calls (`docs/interface/warm-programs.md`).
+   * @default - each run has a process and a sandbox of its own
+   */
+  readonly reuse?: ProgramReuse;
   /**
    * Only for loops and programs: their runs may last for hours, beyond the call (`docs/interface/durable-runs.md`).
    * @default - they end with it
@@ -271,6 +277,8 @@ export type CustomTool = {
   command: string;
   /** Present when the command has placeholders. */
   input_schema?: Record<string, unknown>;
+  /** Its program stays for further calls, of this run and others. @default - each call starts one */
+  reuse?: ProgramReuse;
   /** @default - `retry` if the command calls another agent, else `unknown` */
   interruption?: Interruption;
   /** @default - never */

@@ -22,6 +22,7 @@ const WRITTEN = [
   'timeout_seconds',
   'retry_on_interruption',
   'durable',
+  'reuse',
   'retry',
   'concurrency',
   'rate',

@@ -1,3 +1,4 @@
+import { variable } from './environment.js';
 import { CallChainCycleError, DependencyCallError, MaxHopsExceededError, TimeoutExceededError } from './errors.js';
 import { answerOf, FOLLOW_RETRIES } from './follow.js';
 import { limit, send } from './http.js';
@@ -20,7 +21,7 @@ const made = new Map();
  * @param {readonly unknown[]} call
  */
 async function keyOfCall(call) {
-  const toolCall = process.env.PLATFORM_TOOL_CALL_ID;
+  const toolCall = variable('PLATFORM_TOOL_CALL_ID');
   if (!toolCall) return undefined;
   const { createHash } = await import('node:crypto');
   const mark = createHash('sha256').update(JSON.stringify(call)).digest('hex').slice(0, 16);
@@ -79,11 +80,11 @@ export class AgentClient {
 
   /** @param {AgentClientOptions} [options] */
   constructor(options = {}) {
-    this.#serviceKey = options.serviceKey ?? process.env.PLATFORM_SERVICE_KEY;
-    this.#gatewayUrl = (options.gatewayUrl ?? process.env.PLATFORM_GATEWAY_URL)?.replace(/\/+$/, '');
+    this.#serviceKey = options.serviceKey ?? variable('PLATFORM_SERVICE_KEY');
+    this.#gatewayUrl = (options.gatewayUrl ?? variable('PLATFORM_GATEWAY_URL'))?.replace(/\/+$/, '');
     for (const name of CONTEXT) {
       const given =
-        options[name] === undefined ? process.env[`PLATFORM_${words(name).join('_').toUpperCase()}`] : options[name];
+        options[name] === undefined ? variable(`PLATFORM_${words(name).join('_').toUpperCase()}`) : options[name];
       if (given !== undefined && given !== null && given !== '') this.#context[name] = String(given);
     }
   }

@@ -4,6 +4,7 @@
  * @typedef {import('./platform.js').Event} Event
  * @typedef {import('./platform.js').Run} Run
  * @typedef {import('./platform.js').SessionOptions} SessionOptions
+ * @typedef {import('./serve.js').Call} Call
  * @typedef {import('./upload.js').Upload} Upload
  */
 export { AgentClient } from './agent-client.js';
@@ -33,6 +34,7 @@ export {
 export { Stream } from './events.js';
 export * as message from './message.js';
 export { Platform } from './platform.js';
+export { serve } from './serve.js';
 export { Session } from './session.js';
 export * as storage from './storage.js';
 export * as task from './task.js';

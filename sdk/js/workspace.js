@@ -1,3 +1,4 @@
+import { variable } from './environment.js';
 import { PlatformError } from './errors.js';
 import { DEFAULT_RETRIES, limit, send } from './http.js';
 
@@ -20,8 +21,8 @@ const REPEATABLE = ['GET', 'PUT', 'DELETE'];
  * @returns {Promise<any>}
  */
 export async function request(method, path, { query = {}, body, headers, makeError, retries } = {}) {
-  const key = process.env.PLATFORM_SERVICE_KEY || process.env.PLATFORM_API_KEY;
-  const base = process.env.PLATFORM_GATEWAY_URL || process.env.PLATFORM_API_URL;
+  const key = variable('PLATFORM_SERVICE_KEY') || process.env.PLATFORM_API_KEY;
+  const base = variable('PLATFORM_GATEWAY_URL') || process.env.PLATFORM_API_URL;
   if (!key || !base) {
     const missing = key ? 'PLATFORM_GATEWAY_URL' : 'PLATFORM_SERVICE_KEY';
     throw new PlatformError(`${missing} is not set: this works in runs on the platform`, { code: 'UNAUTHORIZED' });

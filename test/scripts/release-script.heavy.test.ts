@@ -135,6 +135,7 @@ test('a dry run packs for real, says what would be published, and leaves nothing
 const MODULES = [
   'agent-client',
   'durable',
+  'environment',
   'errors',
   'events',
   'follow',
@@ -144,6 +145,7 @@ const MODULES = [
   'local',
   'message',
   'platform',
+  'serve',
   'session',
   'storage',
   'task',

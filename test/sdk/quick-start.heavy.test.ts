@@ -30,7 +30,7 @@ const LANGUAGES = [
 
 describe.skipIf(!hasPython).each(LANGUAGES)('the programs of $page (skipped without python3)', (each) => {
   const { language, page, program, file } = each;
-  const [call, stream, agent, steps, ...others] = blocksOf(page)
+  const [call, stream, agent, steps, warm, ...others] = blocksOf(page)
     .filter(({ info }) => info === language)
     .map(({ text }) => text);
 
@@ -47,8 +47,8 @@ describe.skipIf(!hasPython).each(LANGUAGES)('the programs of $page (skipped with
     });
   }
 
-  test('are four', () => {
-    expect([call, stream, agent, steps].map((code) => typeof code)).toEqual(Array(4).fill('string'));
+  test('are five', () => {
+    expect([call, stream, agent, steps, warm].map((code) => typeof code)).toEqual(Array(5).fill('string'));
     expect(others).toEqual([]);
   });
 
@@ -78,6 +78,17 @@ describe.skipIf(!hasPython).each(LANGUAGES)('the programs of $page (skipped with
     );
     const params = { org: 'acme', agent: published.name, version: 'v1', endpoint: 'run' };
     expect(await client.callAgent({ params, body: {} })).toMatchObject({ data: { summary: 'One sentence' } });
+  });
+
+  test('within an agent stay for further inputs', async () => {
+    const manifest = { runtime: { command: `${program} ${file}` }, reuse: 'process' };
+    const { agent: published } = await publishCode(client, `warm-${language}`, { [file]: warm! }, manifest);
+    const params = { org: 'acme', agent: published.name, version: 'v1', endpoint: 'run' };
+    for (const text of ['one', 'one two']) {
+      expect(await client.callAgent({ params, body: { text } })).toMatchObject({
+        data: { words: text.split(' ').length },
+      });
+    }
   });
 
   test('within an agent do a step, and go on when a question is answered', { timeout: 60_000 }, async () => {

@@ -107,15 +107,16 @@ export async function runAgent(
   const isRetried = mayRepeat || hasSteps;
   const begin = (attempt: 1 | 2) => {
     const deadline = Math.min(call.deadline, deps.clock.now() + call.timeoutMs);
-    const env = hasSandbox ? sandboxEnvironment(deps, call, deadline) : {};
+    const ownEnv = hasSandbox ? ownEnvironment(deps, call, deadline) : {};
     const isCounted = isRetried || durable !== undefined || tryNumber !== undefined;
-    if (isCounted) env.PLATFORM_ATTEMPT = String(current.attempt + attempt - 1);
+    if (isCounted) ownEnv.PLATFORM_ATTEMPT = String(current.attempt + attempt - 1);
     // Other processes may only have looked at the program.
-    if (durable !== undefined && hasProgram) env.PLATFORM_ATTEMPT = String(durable.journal.begun);
-    if (hasSteps) env.PLATFORM_RUN_ID = runId;
-    if (turn !== undefined && hasSandbox) env.PLATFORM_SESSION_ID = turn.sessionId;
+    if (durable !== undefined && hasProgram) ownEnv.PLATFORM_ATTEMPT = String(durable.journal.begun);
+    if (hasSteps) ownEnv.PLATFORM_RUN_ID = runId;
+    if (turn !== undefined && hasSandbox) ownEnv.PLATFORM_SESSION_ID = turn.sessionId;
+    const env = hasSandbox ? { ...sharedEnvironment(call), ...ownEnv } : {};
     const isInterruptible = mayRepeat && attempt === 1 && call.isUnattended === true;
-    return runEngine(deps, { ...run, isInterruptible, deadline, env, session });
+    return runEngine(deps, { ...run, isInterruptible, deadline, env, ownEnv, session });
   };
   const attempt = async (number: 1 | 2): Promise<EngineResult> => {
     let result = await begin(number);
@@ -207,14 +208,18 @@ function noteContinuation({ trace, emit }: EngineRun, { attempt, reason }: Conti
 const foundNoSandbox = ({ error, usage }: EngineResult): boolean =>
   error?.code === 'RATE_LIMITED' && usage === undefined;
 
-const sandboxEnvironment = (
-  { gatewayUrl }: Pick<Deps, 'gatewayUrl'>,
-  { secrets, input, skills, issued, service, scheduled, tracing }: PreparedCall,
-  deadline: number,
-): Record<string, string> => ({
+/** Variables that another run of the same agent for the same caller would have, too. */
+const sharedEnvironment = ({ secrets, input, skills, service }: PreparedCall): Record<string, string> => ({
   ...service?.env,
   ...secretEnvironment(secrets, input.llmCredentials),
   ...skillEnvironment(skills),
+});
+
+const ownEnvironment = (
+  { gatewayUrl }: Pick<Deps, 'gatewayUrl'>,
+  { issued, scheduled, tracing }: PreparedCall,
+  deadline: number,
+): Record<string, string> => ({
   ...(scheduled && momentEnvironment(scheduled)),
   ...tracing?.environment,
   ...(issued && contextEnvironment(issued, { gatewayUrl, deadline })),

@@ -8,7 +8,7 @@ import type { EngineResult, EngineRun } from './engine.ts';
 import { interruptedError } from './interruption.ts';
 import { failureLine } from './program/failure-line.ts';
 import { startProblem } from './program/start-problem.ts';
-import { emptyOutputWarning, isServer, runningHint, type Script } from './program/unanswered.ts';
+import { emptyOutputWarning, isServer, NO_ANSWER_HINT, runningHint, type Script } from './program/unanswered.ts';
 
 /** Length of the tail of stderr in error messages. */
 const STDERR_TAIL_CHARACTERS = 500;
@@ -88,7 +88,7 @@ function timeoutError(run: ProgramRun, printed: Printed): PlatformError {
     'TIMEOUT',
     `The agent was still running at its deadline, ${new Date(run.deadline).toISOString()}, and was stopped${limit}.`,
     {
-      hint: runningHint(isServing),
+      hint: run.agent.definition.reuse ? NO_ANSWER_HINT : runningHint(isServing),
       details: detailsOf(run, printed),
       ...(isServing && { is_retryable: false }),
     },

@@ -9,17 +9,17 @@ import type { EngineResult, EngineRun } from './engine.ts';
 import { isInterruption } from './interruption.ts';
 import { DurableProgram } from './program/durable-program.ts';
 import { scriptToExplain } from './program/script.ts';
+import type { WarmRun } from './program/warm-run.ts';
 import { openingError, openRunSandbox } from './run-sandbox.ts';
 import type { WorkspaceFiles } from './workspace-files.ts';
 
 /** Limit for one run's live output. The run's log has its own limit. */
 const MAX_LIVE_CHARACTERS = 1024 * 1024;
 
-const ONE_COMMAND = { isOneCommand: true };
-
 /**
  * Runs an agent's program once, in a fresh sandbox: one JSON document on stdin, one JSON value on stdout; the exit code
- * decides about success (`docs/interface/sandbox.md#program-protocol`). The version must be runnable. Throws TIMEOUT,
+ * decides about success (`docs/interface/sandbox.md#program-protocol`). A warm program gets the document as one of many.
+ The version must be runnable. Throws TIMEOUT,
  * SANDBOX_ERROR without a sandbox, {@link RunContinuesError} if the program of a durable run works on by itself, and the
  * reason of `run.signal` once it is aborted; failures of the program are in the result.
  */
@@ -27,7 +27,8 @@ export async function runCode(deps: Deps, run: EngineRun): Promise<EngineResult>
   const { agent, input, durable } = run;
   const workspace = run.session?.workspace && new (await import('./workspace-files.ts')).WorkspaceFiles(run);
   const program = durable && new DurableProgram(deps, run, durable, workspace);
-  const session = program === undefined ? await openOnce(deps, run, workspace) : await program.open();
+  const warm = await warmProgramOf(run);
+  const session = program === undefined ? await openOnce(deps, run, { workspace, warm }) : await program.open();
   let isLeft = false;
   let wasInterrupted = false;
   try {
@@ -35,8 +36,10 @@ export async function runCode(deps: Deps, run: EngineRun): Promise<EngineResult>
     if (timeoutMs <= 0 && program?.hasBegun !== true)
       throw new PlatformError('TIMEOUT', 'The deadline passed before the agent could be started.');
     const command = entrypointCommand(agent.definition, agent.bundle!.entrypoint);
-    const stdin = Buffer.from(JSON.stringify(input.document));
-    const request: ExecRequest = { command, stdin, timeoutMs, signal: run.signal };
+    const given = warm
+      ? warm.inputOf(deps.ids, input.document)
+      : { stdin: Buffer.from(JSON.stringify(input.document)) };
+    const request: ExecRequest = { command, ...given, timeoutMs, signal: run.signal };
     const events = program === undefined ? session.exec(request) : program.exec(session, request);
     const outcome = await gatherLive(events, run, program?.shown).catch((error) => {
       throw openingError(error, agent);
@@ -68,11 +71,27 @@ export async function runCode(deps: Deps, run: EngineRun): Promise<EngineResult>
   }
 }
 
+/**
+ * Returns how the program of a run is shared; `undefined` if the run has a sandbox to itself: its manifest does not want
+ * otherwise, or it has files, which other runs must not see.
+ */
+async function warmProgramOf(run: EngineRun): Promise<WarmRun | undefined> {
+  const { reuse } = run.agent.definition;
+  if (reuse === undefined || run.files.length + run.input.uploads.length > 0) return undefined;
+  // Loaded lazily: few programs stay, and smaller functions start faster.
+  const { warmRunOf } = await import('./program/warm-run.ts');
+  return warmRunOf(run, reuse, run.env);
+}
+
 /** Opens the sandbox of a program that has no past. With the files of a session it runs more than one command. */
-const openOnce = (deps: Deps, run: EngineRun, workspace: WorkspaceFiles | undefined): Promise<SandboxSession> =>
-  workspace === undefined
-    ? openRunSandbox(deps, run, run.env, ONE_COMMAND)
-    : openRunSandbox(deps, run, run.env, { prepare: (session) => workspace.restore(session) });
+function openOnce(
+  deps: Deps,
+  run: EngineRun,
+  { workspace, warm }: { workspace: WorkspaceFiles | undefined; warm: WarmRun | undefined },
+): Promise<SandboxSession> {
+  if (workspace) return openRunSandbox(deps, run, run.env, { prepare: (session) => workspace.restore(session) });
+  return openRunSandbox(deps, run, warm?.env ?? run.env, { isOneCommand: true, reuse: warm?.reuse });
+}
 
 /**
  * Follows a command to its end, emits its output live, and returns the entire output.

@@ -47,6 +47,8 @@ export interface EngineRun {
   readonly files: readonly { readonly path: string; readonly content: Uint8Array }[];
   /** Environment of the run's sandbox: secrets and the platform's variables. */
   readonly env: Readonly<Record<string, string>>;
+  /** The part of {@link env} that belongs to this run alone, such as its key. @default - nothing */
+  readonly ownEnv?: Readonly<Record<string, string>>;
   readonly mask: SecretMask;
   /** Epoch milliseconds by which engines end with TIMEOUT. */
   readonly deadline: number;

@@ -888,6 +888,34 @@ withSandbox(`tools in a sandbox${problem === undefined ? '' : ` cannot work here
       expect(await textsOf(pair, {}, { custom_tools })).toEqual(['{"a":"p","b":"q"}', '{"a":"q","b":"p"}']);
     });
 
+    test('whose program stays get their parameters as inputs, of this run and of others of its kind', async () => {
+      const program = `import json, os, sys
+for uses, line in enumerate(sys.stdin, 1):
+    given = json.loads(line)
+    text = given["input"]["text"]
+    if text == "fail": answer = {"error": "it failed"}
+    elif text == "list": answer = {"output": [uses, os.environ["TOKEN"], given["environment"]]}
+    elif text == "end": sys.exit(3)
+    else: answer = {"output": f"{text} {uses}"}
+    print(json.dumps({"call": given["call"], **answer}), flush=True)`;
+      const stays = tool('stays', `python3 -c '${program}'`, { text: { type: 'string' } });
+      const definition = { custom_tools: [{ ...stays, reuse: { mode: 'process' as const } }] };
+      const of = (kind: string): Partial<EngineRun> => ({
+        kind: async () => kind,
+        env: { TOKEN: 't', RUN: kind },
+        ownEnv: { RUN: '' },
+      });
+      const asked = (...texts: string[]) => texts.map((text) => call('stays', { text }));
+      expect(await textsOf(asked('"hi"'), of('a'), definition)).toEqual(['"hi" 1']);
+      expect(await textsOf(asked('again'), of('a'), definition)).toEqual(['again 2']);
+      expect(await textsOf(asked('list'), of('a'), definition)).toEqual(['[3,"t",{"RUN":"a"}]']);
+      expect(await textsOf(asked('other'), of('b'), definition)).toEqual(['other 1']);
+      expect(await textsOf(asked('fail'), of('b'), definition)).toEqual(['{"error":"it failed"}\n[exit code: 1]']);
+      expect(await textsOf(asked('end'), of('b'), definition)).toEqual(['[exit code: 3]']);
+      expect(await textsOf(asked('new'), of('b'), definition)).toEqual(['new 1']);
+      expect(open).toEqual(new Set());
+    });
+
     test('start without a shell if there is nothing in them for one', async () => {
       const [plain, shell] = await textsOf(
         [call('plain'), call('shell')],

@@ -46,6 +46,7 @@ const EMPTY_ANSWER = `Your answer was empty. Continue with the work, or call ${S
 
 type LoopDeps = Pick<
   Deps,
+  | 'ids'
   | 'llm'
   | 'modelTable'
   | 'sandbox'

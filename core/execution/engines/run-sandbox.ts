@@ -7,6 +7,8 @@ import { egressTargets, runEgress } from '../egress.ts';
 import type { EngineRun } from './engine.ts';
 import { interruptedError } from './interruption.ts';
 
+const UNLIMITED_SECONDS = 2 ** 31;
+
 /** Returns the error of the run for an error of {@link Sandbox.open}. */
 export function openingError(error: unknown, agent: EngineRun['agent']): unknown {
   const { message } = error as Error;
@@ -38,8 +40,11 @@ export async function openRunSandbox(
   env: Readonly<Record<string, string>>,
   {
     isOneCommand = false,
+    reuse,
     prepare,
-  }: Pick<SandboxSpec, 'isOneCommand'> & { readonly prepare?: (session: SandboxSession) => Promise<void> } = {},
+  }: Pick<SandboxSpec, 'isOneCommand' | 'reuse'> & {
+    readonly prepare?: (session: SandboxSession) => Promise<void>;
+  } = {},
 ): Promise<SandboxSession> {
   const { agent, input, trace } = run;
   run.emit({ type: 'sandbox_start' });
@@ -63,6 +68,7 @@ export async function openRunSandbox(
       purpose: 'run',
       isInterruptible: run.isInterruptible,
       isOneCommand,
+      reuse,
       kind: run.kind && (async () => [refOf(agent), await run.kind?.()]),
       deadline: run.deadline,
       turn: run.isSubCall ? undefined : { owner: run.workspaceId, deadline: run.deadline, onState },
@@ -72,7 +78,8 @@ export async function openRunSandbox(
         diskBytes: config.sandboxDiskBytes,
         fileBytes: config.sandboxDiskBytes,
         processes: config.sandboxProcesses,
-        cpuSeconds: Math.ceil((run.deadline - clock.now()) / 1000) + 1,
+        // The deadline of each input bounds a program that takes several.
+        cpuSeconds: reuse ? UNLIMITED_SECONDS : Math.ceil((run.deadline - clock.now()) / 1000) + 1,
       },
     })
     .catch((error: unknown) => {

@@ -90,6 +90,12 @@ const ABOUT: { readonly [path: string]: string } = {
   'custom_tools[].name': '1 to 64 letters, digits, "_" and "-".',
   'custom_tools[].description': 'Tells the model what the tool does and when to use it.',
   'custom_tools[].command': 'The shell command. {{name}} stands for a value that the model gives, quoted.',
+  'custom_tools[].reuse':
+    '"process" lets the program of the tool stay for further calls, of this run and others; it must call serve() of the SDK. By default each call starts a program.',
+  'custom_tools[].reuse.mode': '"process": the program stays.',
+  'custom_tools[].reuse.idle_seconds': 'How long an idle program stays, in seconds; 300 by default.',
+  'custom_tools[].reuse.max_uses': 'Number of inputs after which the program is started anew; 1,000 by default.',
+  'custom_tools[].reuse.concurrency': 'Number of inputs that one program may handle at once; 1 by default.',
   'custom_tools[].interruption':
     'What happens to a call that was in progress when a durable run was interrupted: "retry" makes it again, "unknown" (the default) tells the model that it may have had its effect.',
   'custom_tools[].approval': APPROVAL_TEXTS.approval,
@@ -145,6 +151,12 @@ const ABOUT: { readonly [path: string]: string } = {
     'Maximum time that a run waits for people, time or events, in seconds, in total. Default: the limit of the plan.',
   'durable.steps':
     'Whether the program does steps with the SDK; false by default. It can then wait, and goes on after an interruption.',
+  reuse:
+    '"process" lets the program stay for further calls of the same workspace; it must call serve() of the SDK. By default each run has a process of its own. Programs only.',
+  'reuse.mode': '"process": the program stays.',
+  'reuse.idle_seconds': 'How long an idle program stays, in seconds; 300 by default.',
+  'reuse.max_uses': 'Number of inputs after which the program is started anew; 1,000 by default.',
+  'reuse.concurrency': 'Number of inputs that one program may handle at once; 1 by default.',
   retry:
     'When a failed run is tried again, if nobody waits for it: calls that are answered at once, schedules and replays.',
   'retry.max': RETRY_TEXTS.max,

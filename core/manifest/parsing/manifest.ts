@@ -28,6 +28,7 @@ import {
   providersOf,
   queueRulesFor,
   retryOf,
+  reuseOf,
   schemaOf,
   secretsOf,
   sessionsOf,
@@ -257,6 +258,7 @@ type Execution = Pick<
   | 'timeout_seconds'
   | 'retry_on_interruption'
   | 'durable'
+  | 'reuse'
   | 'retry'
   | 'sessions'
   | 'workspace'
@@ -313,6 +315,7 @@ function executionOf(type: AgentType, given: Members, body: Record<string, unkno
   if (loop.on_max_cost != null && loop.max_cost_usd == null) {
     errors.push({ field: 'loop.on_max_cost', message: 'must be left out without loop.max_cost_usd' });
   }
+  const workspace = workspaceOf(given, { run_mode, engine }, found);
   const durability = durabilityOf(given, { run_mode, engine, waiting }, found);
   for (const [field, count] of [
     ['loop.max_turns', max_turns],
@@ -334,7 +337,8 @@ function executionOf(type: AgentType, given: Members, body: Record<string, unkno
     ...retryOf(given, { run_mode, engine, ...durability }, found),
     ...queueRulesFor(given, { run_mode, engine }, found),
     ...sessionsOf(given, { run_mode, engine }, found),
-    ...workspaceOf(given, { run_mode, engine }, found),
+    ...workspace,
+    ...reuseOf(given, { run_mode, engine, ...durability, ...workspace }, found),
     ...evalsOf(given, { run_mode, engine }, found),
   };
 }

@@ -8,6 +8,7 @@ import { entrypointProblem } from '../bundle/entrypoint.ts';
 import { LOOP_TOOLS, MAX_DURABLE_TURNS, MAX_TURNS, MEMORY_SCOPES } from '../definition.ts';
 import { evalSettingsShape } from '../evals/settings.ts';
 import { isAcceptEntry } from '../file-rules.ts';
+import { reuseShape } from '../program-reuse.ts';
 import { queueShapes } from '../queue-shapes.ts';
 import { REFERENCE } from '../references.ts';
 import { retryShape } from '../retry-policy.ts';
@@ -147,6 +148,7 @@ export const MEMBERS = {
     ],
     `must be true, false, or an object with max_active_seconds, which ${ACTIVE_RULE}, max_wait_seconds, which ${WAIT_RULE}, and steps, which is true or false`,
   ),
+  reuse: reuseShape,
   retry: retryShape,
   ...queueShapes,
   sessions: z.union(

@@ -11,6 +11,7 @@ import {
 } from '../definition.ts';
 import { type Found, isObject, show } from '../field-error.ts';
 import { checkSchema } from '../json-schema/schema-validation.ts';
+import { programReuseOf, reuseShape } from '../program-reuse.ts';
 import { dependencyRef, EXACT_VERSION, FULL_NAME } from '../references.ts';
 import { commandProblems } from '../tool-commands/tool-command.ts';
 import { approvalOf, approvalShape } from './approvals.ts';
@@ -125,6 +126,7 @@ export const customToolsShape = z
         description: line(4000),
         command: line(10_000),
         input_schema: z.unknown().optional(),
+        reuse: reuseShape.nullish(),
         interruption: interruptionShape.nullish(),
         approval: approvalShape.nullish(),
       },
@@ -146,10 +148,11 @@ export function checkCustomTools(
 ): CustomTool[] {
   const reserved = [...BUILT_IN_TOOLS, ...named];
   const names = new Set<string>();
-  return tools.map(({ input_schema, interruption, approval, ...given }, index) => {
+  return tools.map(({ input_schema, reuse, interruption, approval, ...given }, index) => {
     const field = `custom_tools[${index}]`;
     const tool = {
       ...given,
+      ...(reuse && { reuse: programReuseOf(reuse) }),
       ...(interruption && { interruption }),
       ...approvalOf(approval, `${field}.approval`, { errors, warnings }),
     };
@@ -160,6 +163,10 @@ export function checkCustomTools(
     names.add(tool.name);
 
     const placeholders = new Set([...tool.command.matchAll(PLACEHOLDER)].map((match) => match[1]!));
+    if (reuse && placeholders.size > 0) {
+      const message = `must have no {{placeholders}} with "reuse": its program gets the values with each input`;
+      errors.push({ field: `${field}.command`, message });
+    }
     if (input_schema === undefined || input_schema === null) {
       if (placeholders.size > 0) {
         const [first] = placeholders;

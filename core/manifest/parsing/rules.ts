@@ -7,6 +7,7 @@ import { onlineProblems } from '../evals/online.ts';
 import { evalSettingsOf } from '../evals/settings.ts';
 import { type Found, fieldName, show, showKind } from '../field-error.ts';
 import { checkSchema } from '../json-schema/schema-validation.ts';
+import { programReuseOf } from '../program-reuse.ts';
 import { QUEUE_RULES, type QueueRules } from '../queue-rules.ts';
 import { queueRulesOf } from '../queue-shapes.ts';
 import { retryPolicyOf, withoutRepeated } from '../retry-policy.ts';
@@ -57,6 +58,27 @@ export function isRetried(
     errors.push({ field: 'retry_on_interruption', message });
   }
   return wanted;
+}
+
+/** Only the program of a run that ends within its call can take another input, and its files are those of all its runs. */
+export function reuseOf(
+  { reuse: given }: Members,
+  {
+    run_mode,
+    engine,
+    durable,
+    workspace,
+  }: Pick<AgentDefinition, 'run_mode' | 'durable' | 'workspace'> & { readonly engine: ExecutionEngine | null },
+  { errors }: Found,
+): Pick<AgentDefinition, 'reuse'> {
+  if (given === undefined) return {};
+  const refuse = (message: string) => errors.push({ field: 'reuse', message: `must be left out here: ${message}` });
+  if (!traitsOf(engine).hasProgram || run_mode === 'always_on') {
+    refuse('only programs (runtime, or type tool) with run_mode on_demand stay for further calls');
+  }
+  if (durable !== undefined) refuse('the program of a durable run may last for hours');
+  if (workspace) refuse('with "workspace", each session has files of its own');
+  return { reuse: programReuseOf(given) };
 }
 
 /** What a loop does is in its journal, and a program works by itself; a prompt is one request. */

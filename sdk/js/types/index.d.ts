@@ -3,6 +3,7 @@ export type CallOptions = import('./platform.js').CallOptions;
 export type Event = import('./platform.js').Event;
 export type Run = import('./platform.js').Run;
 export type SessionOptions = import('./platform.js').SessionOptions;
+export type Call = import('./serve.js').Call;
 export type Upload = import('./upload.js').Upload;
 /**
  * @typedef {import('./platform.js').Answer} Answer
@@ -10,6 +11,7 @@ export type Upload = import('./upload.js').Upload;
  * @typedef {import('./platform.js').Event} Event
  * @typedef {import('./platform.js').Run} Run
  * @typedef {import('./platform.js').SessionOptions} SessionOptions
+ * @typedef {import('./serve.js').Call} Call
  * @typedef {import('./upload.js').Upload} Upload
  */
 export { AgentClient } from './agent-client.js';
@@ -18,6 +20,7 @@ export { AuthenticationError, CallChainCycleError, ConflictError, DependencyCall
 export { Stream } from './events.js';
 export * as message from './message.js';
 export { Platform } from './platform.js';
+export { serve } from './serve.js';
 export { Session } from './session.js';
 export * as storage from './storage.js';
 export * as task from './task.js';

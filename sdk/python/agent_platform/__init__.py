@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from .async_platform import AsyncPlatform, AsyncStream
     from .platform import Answer, Platform, Run, Stream
     from .session import AsyncSession, Session
+    from ._serve import serve
 
 __all__ = [
     "AgentClient",
@@ -70,6 +71,7 @@ __all__ = [
     "Upload",
     "durable",
     "message",
+    "serve",
     "storage",
     "task",
 ]
@@ -87,6 +89,7 @@ _HOMES = {
     "Session": "session",
     "Stream": "platform",
     "Upload": "_upload",
+    "serve": "_serve",
 }
 
 if not TYPE_CHECKING:

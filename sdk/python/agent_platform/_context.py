@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
+
+from ._environment import variable
 
 NAMES = (
     "call_chain",
@@ -19,7 +20,7 @@ NAMES = (
 
 
 def from_environment() -> dict[str, str]:
-    return given({name: os.environ.get(f"PLATFORM_{name.upper()}") or None for name in NAMES})
+    return given({name: variable(f"PLATFORM_{name.upper()}") or None for name in NAMES})
 
 
 def from_headers(headers: Mapping[str, str]) -> dict[str, str]:

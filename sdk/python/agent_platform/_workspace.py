@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
+from ._environment import variable
 from ._http import DEFAULT_RETRIES, send
 from .errors import error_of
 
@@ -30,8 +31,8 @@ def request(
 
     Without ``retries``, only what may be sent twice is sent again.
     """
-    key = os.environ.get("PLATFORM_SERVICE_KEY") or os.environ.get("PLATFORM_API_KEY")
-    base = os.environ.get("PLATFORM_GATEWAY_URL") or os.environ.get("PLATFORM_API_URL")
+    key = variable("PLATFORM_SERVICE_KEY") or os.environ.get("PLATFORM_API_KEY")
+    base = variable("PLATFORM_GATEWAY_URL") or os.environ.get("PLATFORM_API_URL")
     if not key or not base:
         missing = "PLATFORM_GATEWAY_URL" if key else "PLATFORM_SERVICE_KEY"
         raise failure(f"{missing} is not set: this works in runs on the platform", code="UNAUTHORIZED")

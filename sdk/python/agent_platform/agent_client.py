@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from . import _context
 from ._access import Access
 from ._body import json_body
+from ._environment import variable
 from ._http import send
 from .errors import CallChainCycleError, DependencyCallError, MaxHopsExceededError, TimeoutExceededError
 
@@ -28,7 +29,7 @@ _made: dict[str, int] = {}
 
 def _key_of_call(agent: str, endpoint: str | None, input: Mapping[str, Any]) -> str | None:
     """The key by which the platform recognizes the call of a tool that is run again after an interruption."""
-    tool_call = os.environ.get("PLATFORM_TOOL_CALL_ID")
+    tool_call = variable("PLATFORM_TOOL_CALL_ID")
     if not tool_call:
         return None
     import hashlib
@@ -54,8 +55,8 @@ class AgentClient:
         *,
         context: CallContext | None = None,
     ) -> None:
-        self._service_key = service_key or os.environ.get("PLATFORM_SERVICE_KEY")
-        self._gateway_url = (gateway_url or os.environ.get("PLATFORM_GATEWAY_URL") or "").rstrip("/")
+        self._service_key = service_key or variable("PLATFORM_SERVICE_KEY")
+        self._gateway_url = (gateway_url or variable("PLATFORM_GATEWAY_URL") or "").rstrip("/")
         self._context = _context.from_environment() if context is None else _context.given(vars(context))
 
     @classmethod

@@ -40,7 +40,7 @@ export const runToolCommand = (
  * headers
  * are left out as well.
  */
-function toolEnvironment({ agent, env, models }: EngineRun): Record<string, string> {
+export function toolEnvironment({ agent, env, models }: EngineRun): Record<string, string> {
   const names = models.flatMap(({ provider }) => {
     const { key } = rowOf(provider);
     return key === null ? [] : [key.secret, key.addressSecret];

@@ -3,6 +3,7 @@ import type { Json } from '#core/base/json.ts';
 import type { Approval, CustomTool } from '#core/manifest/definition.ts';
 import { calledDependencies, callsDependency } from '#core/manifest/parsing/orchestration.ts';
 import type { Clock } from '#core/ports/clock.ts';
+import type { Deps } from '#core/ports/deps.ts';
 import type { LlmTool, LlmToolCall } from '#core/ports/llm.ts';
 import type { SandboxFileError, SandboxSession } from '#core/ports/sandbox.ts';
 import type { ModelCost } from '#core/runs/run.ts';
@@ -44,6 +45,8 @@ const MAX_LOSSES = 5;
 
 type Parameters = { readonly [name: string]: Json };
 
+export type LoopToolsDeps = ToolSandboxDeps & McpDeps & WebDeps & Pick<Deps, 'ids'>;
+
 /**
  * The tools of one run (`docs/interface/loops.md`), except `submit_result`. Tools of the platform and the author run in
  * its
@@ -55,6 +58,8 @@ export class LoopTools {
   /** Paths written by `write_file`, as the model named them. */
   readonly writtenFiles = new Set<string>();
   readonly #inSandbox: readonly LlmTool[];
+  /** Tools of the author whose programs stay, each in a sandbox of its own. */
+  readonly #warm: readonly LlmTool[];
   /** Tools of the platform that need no sandbox. */
   readonly #own: readonly LlmTool[];
   readonly #ofServers: McpTools;
@@ -67,7 +72,7 @@ export class LoopTools {
   /** For runs of a session that keeps files. */
   readonly #workspace: WorkspaceFiles | undefined;
   #losses = 0;
-  readonly #webDeps: WebDeps;
+  readonly #deps: LoopToolsDeps;
   #web: WebTools | undefined;
   readonly #webCalls: { [tool in WebTool]: number } = { web_search: 0, web_fetch: 0 };
   readonly #costs: ModelCost[] = [];
@@ -77,18 +82,20 @@ export class LoopTools {
   readonly #custom: CustomTools;
   readonly #files: LoopFiles;
 
-  constructor(deps: ToolSandboxDeps & McpDeps & WebDeps, run: EngineRun, signal: AbortSignal, files: LoopFiles) {
+  constructor(deps: LoopToolsDeps, run: EngineRun, signal: AbortSignal, files: LoopFiles) {
     const { custom_tools: custom, loop } = run.agent.definition;
     const allowed = BUILT_IN_TOOLS.filter(({ name }) => loop?.tools?.includes(name) ?? true);
     const builtIn = allowed.filter(({ name }) => name !== 'bash' || !run.isStrict);
-    this.#inSandbox = [...builtIn, ...custom.map(customToolDefinition)];
+    const isWarm = ({ reuse }: CustomTool) => reuse !== undefined;
+    this.#inSandbox = [...builtIn, ...custom.filter((tool) => !isWarm(tool)).map(customToolDefinition)];
+    this.#warm = custom.filter(isWarm).map(customToolDefinition);
     const sandbox = () => this.#sandbox();
     this.#own = [LATER, ASK_HUMAN, WAIT, EVENT_URL, ...MEMORY_TOOLS, ...WEB_TOOLS].filter(({ name }) =>
       loop?.tools?.includes(name),
     );
-    const otherNames = [...this.#inSandbox, ...this.#own].map(({ name }) => name).concat(SUBMIT);
+    const otherNames = [...this.#inSandbox, ...this.#warm, ...this.#own].map(({ name }) => name).concat(SUBMIT);
     this.#ofServers = new McpTools(deps, run, { signal, files, sandbox, otherNames });
-    this.#webDeps = deps;
+    this.#deps = deps;
     this.#run = run;
     this.#signal = signal;
     this.#clock = deps.clock;
@@ -120,7 +127,7 @@ export class LoopTools {
 
   /** Definitions without `submit_result`. They are complete and fixed once the servers are open. */
   get definitions(): LlmTool[] {
-    return [...this.#inSandbox, ...this.#own, ...this.#ofServers.definitions];
+    return [...this.#inSandbox, ...this.#warm, ...this.#own, ...this.#ofServers.definitions];
   }
 
   /** Prepares for a call of `name`, which the model has begun to write. */
@@ -216,7 +223,7 @@ export class LoopTools {
     this.#webCalls[tool] += 1;
     const provider = this.#run.search?.provider;
     if (tool !== 'web_search' || isError || provider === undefined) return;
-    this.#costs.push({ provider, model: tool, costUsd: this.#webDeps.config.searchPrices[provider] });
+    this.#costs.push({ provider, model: tool, costUsd: this.#deps.config.searchPrices[provider] });
   }
 
   /**
@@ -264,7 +271,7 @@ export class LoopTools {
     const ofServer = await this.#ofServers.call(call);
     if (ofServer !== undefined) return ofServer;
     const { name, input } = call;
-    const tool = [...this.#inSandbox, ...this.#own].find((definition) => definition.name === name);
+    const tool = [...this.#inSandbox, ...this.#warm, ...this.#own].find((definition) => definition.name === name);
     if (tool === undefined) return errorOutcome(this.#unknownTool(name));
     const problem = await parameterProblem(this.#run, tool, input);
     if (problem !== undefined) return errorOutcome(problem);
@@ -291,6 +298,12 @@ export class LoopTools {
     const ofWeb = WEB_TOOLS.find((each) => each === tool);
     if (ofWeb !== undefined) return this.#callWeb(ofWeb.name, parameters);
     const custom = this.#customByName.get(name);
+    if (custom?.reuse !== undefined) {
+      // Loaded lazily, too.
+      const { callWarmTool } = await import('./warm-tools.ts');
+      const asked = { tool: custom, parameters, callId: this.#callIdOf(at), signal: this.#signal };
+      return callWarmTool(this.#deps, this.#run, asked);
+    }
     if (custom !== undefined) return this.#custom.call(custom, parameters, this.#callIdOf(at));
     try {
       return await this.#callBuiltIn(name, parameters, at);
@@ -305,7 +318,7 @@ export class LoopTools {
   async #callWeb(tool: WebTool, parameters: Parameters): Promise<ToolOutcome> {
     // Loaded lazily, too.
     const { MAX_WEB_CALLS, WebTools } = await import('./web-tools.ts');
-    this.#web ??= new WebTools({ ...this.#webDeps, traceHeaders: this.#run.traceHeaders?.() }, this.#run, this.#signal);
+    this.#web ??= new WebTools({ ...this.#deps, traceHeaders: this.#run.traceHeaders?.() }, this.#run, this.#signal);
     const max = MAX_WEB_CALLS[tool];
     if (this.#webCalls[tool] >= max) return errorOutcome(`A run may call ${tool} ${max} times, and has done so.`);
     this.#webCalls[tool] += 1;

@@ -43,6 +43,10 @@ const SEARCHED_CHARACTERS = 64 * 1024;
 /** Whether a program's output shows that it waits for requests on a port. */
 export const isServer = (printed: string): boolean => SERVER.test(printed.slice(0, SEARCHED_CHARACTERS));
 
+/** Hint for a warm program that did not answer before the deadline of its run. */
+export const NO_ANSWER_HINT =
+  'The manifest has "reuse": the program must answer each line of stdin with a line on stdout, as serve() of the SDK does. One that reads stdin to its end waits forever.';
+
 /** Hint for a program that was still running at its deadline. */
 export const runningHint = (isServing: boolean): string =>
   `${
