@@ -154,8 +154,13 @@ export async function withPlatform<Result>(work: (bench: Bench) => Promise<Resul
   }
 }
 
-/** Publishes a Python program as an agent. */
-export async function publishProgram(client: Client, name: string, code: string, more: object = {}): Promise<void> {
+/** Publishes a program as an agent: a Python program, or files by path. */
+export async function publishProgram(
+  client: Client,
+  name: string,
+  code: string | Readonly<Record<string, string>>,
+  more: object = {},
+): Promise<{ readonly id: string }> {
   const { agent } = await client.createAgent({
     body: {
       name,
@@ -168,9 +173,12 @@ export async function publishProgram(client: Client, name: string, code: string,
     },
   });
   const form = new FormData();
-  const zip = zipSync({ 'main.py': strToU8(code) }) as Uint8Array<ArrayBuffer>;
+  const files = Object.entries(typeof code === 'string' ? { 'main.py': code } : code);
+  const entries = Object.fromEntries(files.map(([path, text]) => [path, strToU8(text)]));
+  const zip = zipSync(entries) as Uint8Array<ArrayBuffer>;
   form.set('file', new Blob([zip]), 'bundle.zip');
   await client.uploadBundle({ params: { id: agent.id }, body: form });
+  return agent;
 }
 
 /** Memory of a process and its descendants; shared pages count once per process. */

@@ -26,6 +26,11 @@ export async function benchLoops({ platform, client, llmUrl, folder }: Bench): P
     const answer = await (await fetch(url, { method: 'POST', headers, body: BODY })).text();
     if (!answer.includes('Hello, Ada!')) throw new Error(answer);
   };
+  const publishWarm = async (): Promise<Side> => {
+    const name = 'bench-warm-tool';
+    await publishLoop(client, name, `claude-bench-turns-${FEW_TURNS}`, false, { command: WARM_TOOL, reuse: 'process' });
+    return { name, url: `${platform.url}/main/${name}/v1/run`, headers: [`Authorization: Bearer ${platform.key}`] };
+  };
   const overhead = await benchTurn(
     () => call(few),
     () => call(many),
@@ -51,13 +56,21 @@ export async function benchLoops({ platform, client, llmUrl, folder }: Bench): P
       beside: 'Mastra, an agent without tools',
       reach: 3,
     });
-    return [overhead, journal, withTools, withoutTools];
+    const withWarmTools = await benchBeside(await publishWarm(), peers.mastraTools, {
+      what: 'three LLM turns with two tool calls (sandboxed, the program of the tool stays), 4 connections',
+      beside: 'Mastra, its tool a function',
+      reach: 3,
+    });
+    return [overhead, journal, withTools, withWarmTools, withoutTools];
   } finally {
     peers.stop();
   }
 }
 
-const publishLoop = (client: Client, name: string, model: string, durable: boolean) =>
+/** Says its text back, without the SDK: a loop has files of its own only with a bundle. */
+const WARM_TOOL = `python3 -c 'import json, sys; [print(json.dumps({"call": given["call"], "output": given["input"]}), flush=True) for given in map(json.loads, sys.stdin)]'`;
+
+const publishLoop = (client: Client, name: string, model: string, durable: boolean, ofTool: object = {}) =>
   client.createAgent({
     body: {
       name,
@@ -75,6 +88,7 @@ const publishLoop = (client: Client, name: string, model: string, durable: boole
           description: 'Says its text back',
           command: '/bin/true',
           input_schema: { type: 'object', properties: { text: { type: 'string' } }, required: ['text'] },
+          ...ofTool,
         },
       ],
     },

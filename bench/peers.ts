@@ -15,6 +15,8 @@ export interface Peers {
   readonly sides: readonly Side[];
   /** Mastra's agent with a tool. */
   readonly mastraTools?: Side;
+  /** The tool itself. */
+  readonly mastraTool?: Side;
   stop(): void;
 }
 
@@ -41,6 +43,7 @@ export async function startPeers(llmUrl: string, folder: string): Promise<Peers>
       { name: 'Mastra', url: `${mastraUrl}/`, headers: [] },
     ],
     mastraTools: { name: 'Mastra', url: `${mastraUrl}/tools`, headers: [] },
+    mastraTool: { name: 'Mastra', url: `${mastraUrl}/tool`, headers: [] },
     stop() {
       mastra.process.kill('SIGKILL');
       service.kill('SIGKILL');

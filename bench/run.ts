@@ -25,6 +25,7 @@ import { benchTasks } from './tasks.ts';
 import { benchTelemetry } from './telemetry.ts';
 import { benchUsage } from './usage.ts';
 import { benchWaiting } from './waiting.ts';
+import { benchWarm } from './warm.ts';
 import { benchWebhooks } from './webhooks.ts';
 import { benchWires } from './wires.ts';
 
@@ -39,6 +40,7 @@ const SECTIONS: { readonly [name: string]: (minutes?: number) => Promise<Row[]> 
   prompts: () => withPlatform(benchPrompts),
   'round-trips': benchRoundTrips,
   loops: () => withPlatform(benchLoops),
+  warm: () => withPlatform(benchWarm),
   orchestrator: () => withPlatform(benchOrchestrator),
   dev: () => withPlatform(benchDev),
   dashboard: benchDashboard,

@@ -4,7 +4,7 @@ import { Agent } from '@mastra/core/agent';
 import { createTool } from '@mastra/core/tools';
 import { z } from 'zod';
 
-/** Mastra's agents behind `node:http`: POST / with the input, POST /tools for the agent with tools. */
+/** Mastra's agents behind `node:http`: POST / with the input, /tools for the agent with tools, /tool for its tool alone. */
 const [llmUrl] = process.argv.slice(2);
 const model = createAnthropic({ baseURL: `${llmUrl}/v1`, apiKey: 'sk-ant-bench' })('claude-bench');
 const plain = new Agent({ id: 'plain', name: 'plain', instructions: 'Answer with JSON.', model });
@@ -18,6 +18,11 @@ const withTools = new Agent({ id: 'tools', name: 'tools', instructions: 'Use the
 
 const server = createServer(async (request, response) => {
   const { name } = JSON.parse(Buffer.concat(await request.toArray()).toString());
+  if (request.url === '/tool') {
+    const result = await echo.execute({ text: name });
+    response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(result));
+    return;
+  }
   const agent = request.url === '/tools' ? withTools : plain;
   const { text } = await agent.generate(`Greet ${name}.`, { maxSteps: 5 });
   response.writeHead(200, { 'content-type': 'application/json' }).end(text);

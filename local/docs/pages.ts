@@ -40,6 +40,7 @@ export const PAGE_GROUPS: readonly PageGroup[] = [
         'scores',
         'retries',
         'queues',
+        'warm',
         'sessions',
         'approvals',
         'chat',
