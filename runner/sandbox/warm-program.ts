@@ -192,7 +192,7 @@ export class WarmProgram {
   /** It has stopped working on a cancelled input. */
   #settle(id: string): void {
     clearTimeout(this.#cancelled.get(id));
-    this.#cancelled.delete(id);
+    if (this.#cancelled.delete(id)) this.#rest();
   }
 
   #takeStderr(data: Uint8Array): void {
@@ -215,12 +215,17 @@ export class WarmProgram {
     const rest = call.stderr.end();
     if (rest.length > 0) call.push({ type: 'stderr', data: rest });
     call.push({ type: 'exit', exit: { ...exit, durationMs: performance.now() - call.startedAt } });
+    this.#rest();
+  }
+
+  /** Ends or pauses it if it has nothing to do. */
+  #rest(): void {
     if (!this.isIdle) return;
     if (this.isSpent) this.end();
     else this.#pauseTimer ??= setTimeout(() => this.#pause(), PAUSE_MS);
   }
 
-  /** An idle program does nothing that nobody pays for. */
+  /** Stops an idle program, so that it uses no processor time that no run is billed for. */
   #pause(): void {
     this.#pauseTimer = undefined;
     if (!this.isIdle || this.#cancelled.size > 0) return;

@@ -320,6 +320,18 @@ export function warmProgramConformance(
         expect([...(await Promise.all(others)), last].map(({ output }) => output[0])).toEqual(['a', 'b', 'c']);
       });
 
+      testOf(hasLimits)('one that is done with a cancelled input does not work either', async () => {
+        const ask = agent('python3 plain.py', three);
+        await ask({ do: 'count' });
+        const { counted } = (await ask({})).output;
+        expect((await ask({ do: 'sleep', seconds: 1 }, {}, { timeoutMs: 300 })).exit.reason).toBe('timeout');
+        await pause(4000);
+        const after = (await ask({})).output;
+        expect(after.uses).toBe(4);
+        // A hundred a second, for hardly more than the second that it slept.
+        expect(after.counted - counted).toBeLessThan(250);
+      });
+
       test('one that goes on with a cancelled input takes no further ones, and finishes the others', async () => {
         const ask = agent('python3 plain.py', three);
         await ask({});
