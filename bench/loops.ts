@@ -1,19 +1,17 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import type { Client } from '#core/api/client.ts';
-import { type Bench, load, ms, ROUNDS, type Row, timed } from './harness.ts';
-import type { Load } from './load.ts';
-import { type Side, startPeers } from './peers.ts';
+import { type Bench, ms, type Row, timed } from './harness.ts';
+import { BODY, benchBeside, type Side, startPeers } from './peers.ts';
 import { median } from './statistics.ts';
 
-const BODY = '{"name":"Ada"}';
 const [FEW_TURNS, MANY_TURNS] = [2, 12];
 const CALLS = 20;
 
 /** Measures the platform's overhead in a tool loop whose tool does nothing. */
 export async function benchLoops({ platform, client, llmUrl, folder }: Bench): Promise<Row[]> {
-  const publish = async (name: string, model: string, isDurable = false): Promise<Side> => {
-    await publishLoop(client, name, model, isDurable);
+  const publish = async (name: string, model: string, isDurable = false, ofTool: object = {}): Promise<Side> => {
+    await publishLoop(client, name, model, isDurable, ofTool);
     const url = `${platform.url}/main/${name}/v1/run`;
     return { name: 'ours', url, headers: [`Authorization: Bearer ${platform.key}`] };
   };
@@ -26,11 +24,8 @@ export async function benchLoops({ platform, client, llmUrl, folder }: Bench): P
     const answer = await (await fetch(url, { method: 'POST', headers, body: BODY })).text();
     if (!answer.includes('Hello, Ada!')) throw new Error(answer);
   };
-  const publishWarm = async (): Promise<Side> => {
-    const name = 'bench-warm-tool';
-    await publishLoop(client, name, `claude-bench-turns-${FEW_TURNS}`, false, { command: WARM_TOOL, reuse: 'process' });
-    return { name, url: `${platform.url}/main/${name}/v1/run`, headers: [`Authorization: Bearer ${platform.key}`] };
-  };
+  const ofTool = { command: WARM_TOOL, reuse: 'process' };
+  const warm = await publish('bench-warm-tool', `claude-bench-turns-${FEW_TURNS}`, false, ofTool);
   const overhead = await benchTurn(
     () => call(few),
     () => call(many),
@@ -56,7 +51,7 @@ export async function benchLoops({ platform, client, llmUrl, folder }: Bench): P
       beside: 'Mastra, an agent without tools',
       reach: 3,
     });
-    const withWarmTools = await benchBeside(await publishWarm(), peers.mastraTools, {
+    const withWarmTools = await benchBeside(warm, peers.mastraTools, {
       what: 'three LLM turns with two tool calls (sandboxed, the program of the tool stays), 4 connections',
       beside: 'Mastra, its tool a function',
       reach: 3,
@@ -70,7 +65,7 @@ export async function benchLoops({ platform, client, llmUrl, folder }: Bench): P
 /** Says its text back, without the SDK: a loop has files of its own only with a bundle. */
 const WARM_TOOL = `python3 -c 'import json, sys; [print(json.dumps({"call": given["call"], "output": given["input"]}), flush=True) for given in map(json.loads, sys.stdin)]'`;
 
-const publishLoop = (client: Client, name: string, model: string, durable: boolean, ofTool: object = {}) =>
+const publishLoop = (client: Client, name: string, model: string, durable: boolean, ofTool: object) =>
   client.createAgent({
     body: {
       name,
@@ -138,35 +133,5 @@ async function benchJournal(plain: () => Promise<void>, durable: () => Promise<v
     result: `${ms(over)} over`,
     bound: 'at most 1 ms over',
     isMet: over <= 1,
-  };
-}
-
-async function benchBeside(
-  ours: Side,
-  mastra: Side,
-  { what, beside, reach }: { readonly what: string; readonly beside: string; readonly reach: number },
-): Promise<Row> {
-  const results: { ours: Load[]; mastra: Load[] } = { ours: [], mastra: [] };
-  const run = async ({ url, headers }: Side): Promise<Load> => {
-    const result = await load(url, headers, { connections: 4, body: BODY });
-    if (result.failed > 0) throw new Error(`${url}: ${result.failed} calls failed`);
-    return result;
-  };
-  await run(ours);
-  await run(mastra);
-  for (let round = 0; round < ROUNDS; round++) {
-    results.ours.push(await run(ours));
-    results.mastra.push(await run(mastra));
-  }
-  const rate = (loads: readonly Load[]): number => median(loads.map(({ requestsPerSecond }) => requestsPerSecond));
-  const p50 = (loads: readonly Load[]): string => ms(median(loads.map(({ p50Ms }) => p50Ms)));
-  const ratio = rate(results.ours) / rate(results.mastra);
-  return {
-    what,
-    ours: `${rate(results.ours).toFixed(1)}/s, p50 ${p50(results.ours)}`,
-    beside: `${beside}: ${rate(results.mastra).toFixed(1)}/s, p50 ${p50(results.mastra)}`,
-    result: `${ratio.toFixed(1)} x`,
-    bound: `at least ${reach} x`,
-    isMet: ratio >= reach,
   };
 }

@@ -1,7 +1,12 @@
 import { spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { PEERS, startProgram } from './harness.ts';
+import { load, ms, PEERS, ROUNDS, type Row, startProgram } from './harness.ts';
+import type { Load } from './load.ts';
+import { median } from './statistics.ts';
+
+/** Input of every side. */
+export const BODY = '{"name":"Ada"}';
 
 /** System whose measurement alternates with the others. */
 export interface Side {
@@ -63,4 +68,35 @@ async function untilOk(url: string, json: object): Promise<void> {
     if (attempt > 100) throw new Error(`${url} does not answer: ${await response?.text()}`);
     await new Promise((resolve) => setTimeout(resolve, 200));
   }
+}
+
+/** Measures calls over 4 connections, in turn with those of a peer, of whose rate ours should reach a multiple. */
+export async function benchBeside(
+  ours: Side,
+  peer: Side,
+  { what, beside, reach }: { readonly what: string; readonly beside: string; readonly reach: number },
+): Promise<Row> {
+  const results: { ours: Load[]; peer: Load[] } = { ours: [], peer: [] };
+  const run = async ({ url, headers }: Side): Promise<Load> => {
+    const result = await load(url, headers, { connections: 4, body: BODY });
+    if (result.failed > 0) throw new Error(`${url}: ${result.failed} calls failed`);
+    return result;
+  };
+  await run(ours);
+  await run(peer);
+  for (let round = 0; round < ROUNDS; round++) {
+    results.ours.push(await run(ours));
+    results.peer.push(await run(peer));
+  }
+  const rate = (loads: readonly Load[]): number => median(loads.map(({ requestsPerSecond }) => requestsPerSecond));
+  const p50 = (loads: readonly Load[]): string => ms(median(loads.map(({ p50Ms }) => p50Ms)));
+  const ratio = rate(results.ours) / rate(results.peer);
+  return {
+    what,
+    ours: `${rate(results.ours).toFixed(1)}/s, p50 ${p50(results.ours)}`,
+    beside: `${beside}: ${rate(results.peer).toFixed(1)}/s, p50 ${p50(results.peer)}`,
+    result: `${ratio.toFixed(2)} x`,
+    bound: `at least ${reach} x`,
+    isMet: ratio >= reach,
+  };
 }

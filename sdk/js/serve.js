@@ -5,8 +5,8 @@ import { setOwnVariables } from './environment.js';
 /**
  * @typedef {object} Call
  * @property {string} id
- * @property {AbortSignal} signal Aborted when nobody waits for the answer any more. A program with `concurrency` 1 is
- * ended instead.
+ * @property {AbortSignal} signal Aborted when the run is cancelled or reaches its deadline. With a `concurrency` of 1 the
+ * program is ended instead.
  */
 
 /**

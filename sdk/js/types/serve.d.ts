@@ -1,16 +1,16 @@
 export type Call = {
     id: string;
     /**
-     * Aborted when nobody waits for the answer any more. A program with `concurrency` 1 is
-     * ended instead.
+     * Aborted when the run is cancelled or reaches its deadline. With a `concurrency` of 1 the
+     * program is ended instead.
      */
     signal: AbortSignal;
 };
 /**
  * @typedef {object} Call
  * @property {string} id
- * @property {AbortSignal} signal Aborted when nobody waits for the answer any more. A program with `concurrency` 1 is
- * ended instead.
+ * @property {AbortSignal} signal Aborted when the run is cancelled or reaches its deadline. With a `concurrency` of 1 the
+ * program is ended instead.
  */
 /**
  * Answers the inputs of the agent's runs: what `handler` returns, or resolves to, is the output; an error that it throws
