@@ -13,6 +13,8 @@ export interface Side {
   readonly name: string;
   readonly url: string;
   readonly headers: readonly string[];
+  /** @default {@link BODY} */
+  readonly body?: string;
 }
 
 export interface Peers {
@@ -20,7 +22,7 @@ export interface Peers {
   readonly sides: readonly Side[];
   /** Mastra's agent with a tool. */
   readonly mastraTools?: Side;
-  /** The tool itself. */
+  /** The tool itself, behind Mastra's server. */
   readonly mastraTool?: Side;
   stop(): void;
 }
@@ -48,7 +50,10 @@ export async function startPeers(llmUrl: string, folder: string): Promise<Peers>
       { name: 'Mastra', url: `${mastraUrl}/`, headers: [] },
     ],
     mastraTools: { name: 'Mastra', url: `${mastraUrl}/tools`, headers: [] },
-    mastraTool: { name: 'Mastra', url: `${mastraUrl}/tool`, headers: [] },
+    mastraTool: {
+      ...{ name: 'Mastra', url: `${mastraUrl}/api/tools/echo/execute`, headers: [] },
+      body: '{"data":{"text":"Ada"}}',
+    },
     stop() {
       mastra.process.kill('SIGKILL');
       service.kill('SIGKILL');
@@ -77,8 +82,8 @@ export async function benchBeside(
   { what, beside, reach }: { readonly what: string; readonly beside: string; readonly reach: number },
 ): Promise<Row> {
   const results: { ours: Load[]; peer: Load[] } = { ours: [], peer: [] };
-  const run = async ({ url, headers }: Side): Promise<Load> => {
-    const result = await load(url, headers, { connections: 4, body: BODY });
+  const run = async ({ url, headers, body = BODY }: Side): Promise<Load> => {
+    const result = await load(url, headers, { connections: 4, body });
     if (result.failed > 0) throw new Error(`${url}: ${result.failed} calls failed`);
     return result;
   };

@@ -43,7 +43,7 @@ export async function benchWarm({ platform, client, llmUrl, folder }: Bench): Pr
     ] as const) {
       const row = {
         what: `a trivial warm handler in ${language}, sandboxed, 4 at once`,
-        beside: 'Mastra, a tool that is a function in its own process, called without a model',
+        beside: 'Mastra, a tool that is a function of its server, called without a model',
         reach: 0.5,
       };
       rows.push(await benchBeside(sideOf(name), peers.mastraTool, row));

@@ -1,4 +1,5 @@
 import { PlatformError } from '#core/base/errors.ts';
+import { lazy } from '#core/base/lazy.ts';
 import { entrypointCommand } from '#core/manifest/bundle/entrypoint.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import type { ExecEvent, ExecOutcome, ExecRequest, SandboxSession } from '#core/ports/sandbox.ts';
@@ -71,6 +72,9 @@ export async function runCode(deps: Deps, run: EngineRun): Promise<EngineResult>
   }
 }
 
+/** Loaded lazily: few programs stay, and smaller functions start faster. */
+const warmRuns = lazy(() => import('./program/warm-run.ts'));
+
 /**
  * Returns how the program of a run is shared; `undefined` if the run has a sandbox to itself: its manifest does not want
  * otherwise, or it has files, which other runs must not see.
@@ -78,8 +82,7 @@ export async function runCode(deps: Deps, run: EngineRun): Promise<EngineResult>
 async function warmProgramOf(run: EngineRun): Promise<WarmRun | undefined> {
   const { reuse } = run.agent.definition;
   if (reuse === undefined || run.files.length + run.input.uploads.length > 0) return undefined;
-  // Loaded lazily: few programs stay, and smaller functions start faster.
-  const { warmRunOf } = await import('./program/warm-run.ts');
+  const { warmRunOf } = await warmRuns();
   return warmRunOf(run, reuse, run.env);
 }
 

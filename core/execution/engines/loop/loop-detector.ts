@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { PlatformError } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
 import type { LlmToolCall } from '#core/ports/llm.ts';
@@ -50,13 +50,13 @@ const stuck = (name: string): PlatformError =>
     },
   );
 
+const digest = (data: string | Uint8Array): string => hash('sha256', data, 'base64');
+
 function keyOf({ name, input }: LlmToolCall, { text, isError, cut, files = [] }: BoundOutcome): string {
-  const hash = createHash('sha256').update(JSON.stringify([name, sorted(input), isError]));
   // The text of a truncated result contains its file name, which differs each time.
-  if (cut === undefined) hash.update(text);
-  else hash.update(cut.head).update(cut.tail).update(String(cut.totalBytes));
-  for (const { bytes } of files) hash.update(bytes);
-  return hash.digest('base64');
+  const said = cut === undefined ? [text] : [digest(cut.head), digest(cut.tail), cut.totalBytes];
+  const shown = files.map(({ bytes }) => digest(bytes));
+  return digest(JSON.stringify([name, sorted(input), isError, said, shown]));
 }
 
 /** Sorts the members of all objects in a value. */

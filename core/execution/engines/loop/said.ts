@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import {
   type LlmFile,
   type LlmMessage,
@@ -36,9 +36,7 @@ const NOT_SHOWN = '[A file that was shown here is not shown any more.]';
 
 /** Returns the fingerprint of what providers sign with a model's thoughts, besides the messages. */
 export const frameOf = (system: string, tools: readonly LlmTool[]): string =>
-  createHash('sha256')
-    .update(`${system}\0[${tools.map(toolJson)}]`)
-    .digest('base64url');
+  hash('sha256', `${system}\0[${tools.map(toolJson)}]`, 'base64url');
 
 /** Returns what was said before for a run with this frame and model. Thoughts of others are left out. */
 export const saidBefore = ({ frame, model, messages }: Said, now: Pick<Said, 'frame' | 'model'>): LlmMessage[] =>

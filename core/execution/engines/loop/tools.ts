@@ -1,5 +1,6 @@
 import { hasCode, type PlatformError } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
+import { lazy } from '#core/base/lazy.ts';
 import type { Approval, CustomTool } from '#core/manifest/definition.ts';
 import { calledDependencies, callsDependency } from '#core/manifest/parsing/orchestration.ts';
 import type { Clock } from '#core/ports/clock.ts';
@@ -46,6 +47,9 @@ const MAX_LOSSES = 5;
 type Parameters = { readonly [name: string]: Json };
 
 export type LoopToolsDeps = ToolSandboxDeps & McpDeps & WebDeps & Pick<Deps, 'ids'>;
+
+/** Loaded lazily: few tools stay, and smaller functions start faster. */
+const warmTools = lazy(() => import('./warm-tools.ts'));
 
 /**
  * The tools of one run (`docs/interface/loops.md`), except `submit_result`. Tools of the platform and the author run in
@@ -299,8 +303,7 @@ export class LoopTools {
     if (ofWeb !== undefined) return this.#callWeb(ofWeb.name, parameters);
     const custom = this.#customByName.get(name);
     if (custom?.reuse !== undefined) {
-      // Loaded lazily, too.
-      const { callWarmTool } = await import('./warm-tools.ts');
+      const { callWarmTool } = await warmTools();
       const asked = { tool: custom, parameters, callId: this.#callIdOf(at), signal: this.#signal };
       return callWarmTool(this.#deps, this.#run, asked);
     }

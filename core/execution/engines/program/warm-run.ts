@@ -1,4 +1,4 @@
-import { createHash, scrypt } from 'node:crypto';
+import { hash, scrypt } from 'node:crypto';
 import { promisify } from 'node:util';
 import type { Json } from '#core/base/json.ts';
 import { DEFAULT_IDLE_SECONDS, DEFAULT_MAX_USES, type ProgramReuse } from '#core/manifest/program-reuse.ts';
@@ -53,7 +53,7 @@ const known = new Map<string, Promise<string>>();
  */
 function digestOf(workspaceId: string, secrets: readonly (readonly [string, string])[]): Promise<string> {
   const text = JSON.stringify([...secrets].sort(([a], [b]) => (a < b ? -1 : 1)));
-  const at = createHash('sha256').update(`${workspaceId}\n${text}`).digest('base64');
+  const at = hash('sha256', `${workspaceId}\n${text}`);
   let digest = known.get(at);
   if (digest === undefined) {
     if (known.size >= MAX_KNOWN) known.delete(known.keys().next().value!);
