@@ -65,7 +65,7 @@ export async function benchLoops({ platform, client, llmUrl, folder }: Bench): P
 /** Says its text back, without the SDK: a loop has files of its own only with a bundle. */
 const WARM_TOOL = `python3 -c 'import json, sys; [print(json.dumps({"call": given["call"], "output": given["input"]}), flush=True) for given in map(json.loads, sys.stdin)]'`;
 
-const publishLoop = (client: Client, name: string, model: string, durable: boolean, ofTool: object) =>
+export const publishLoop = (client: Client, name: string, model: string, durable: boolean, ofTool: object) =>
   client.createAgent({
     body: {
       name,

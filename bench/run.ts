@@ -12,6 +12,7 @@ import { benchLambda } from './lambda-entries.ts';
 import { benchLoops } from './loops.ts';
 import { benchMcp } from './mcp.ts';
 import { benchOrchestrator } from './orchestrator.ts';
+import { benchPrices } from './prices.ts';
 import { benchPrompts } from './prompts.ts';
 import { describeRegression, figuresOf, type Regression, regressionsOf } from './regressions.ts';
 import { committedResults, conditions, keepResults, type Results, tableOf } from './results.ts';
@@ -48,6 +49,7 @@ const SECTIONS: { readonly [name: string]: (minutes?: number) => Promise<Row[]> 
   usage: benchUsage,
   tasks: benchTasks,
   telemetry: benchTelemetry,
+  prices: () => withPlatform(benchPrices),
   evals: () => withPlatform(benchEvals),
   webhooks: () => withPlatform(benchWebhooks),
   wires: () => withPlatform(benchWires),
