@@ -26,6 +26,8 @@ const BOUNDS: { readonly [Path in Exclude<keyof CountedPlatform, 'program'>]: Bo
   // The call. Before it, in one query: the session with the three turns that it has. With the record and its end: the turn,
   // which begins and ends.
   session: { items: 12, statements: 2, rows: 7, groups: 4 },
+  // The same, and first the session alone, by whose agent the call is made.
+  message: { items: 14, statements: 1, rows: 7, groups: 4 },
   // Key, the allowance of its requests, the version's place, the version.
   getAgent: { items: 4, statements: 0, rows: 0, groups: 0 },
   // The call, without its key. Before it: the webhook's place and schedule, which takes the note of the run; the
