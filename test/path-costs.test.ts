@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { runLoop } from '#core/execution/engines/managed-loop.ts';
 import { SystemClock } from '#core/ports/clock.ts';
 import { FolderBlobs } from '#local/files/folder-blobs.ts';
@@ -26,6 +26,8 @@ const BOUNDS: { readonly [Path in Exclude<keyof CountedPlatform, 'program'>]: Bo
   // The call. Before it, in one query: the session with the three turns that it has. With the record and its end: the turn,
   // which begins and ends.
   session: { items: 12, statements: 2, rows: 7, groups: 4 },
+  // The same, and first the session alone, by whose agent the call is made.
+  message: { items: 14, statements: 2, rows: 7, groups: 4 },
   // Key, the allowance of its requests, the version's place, the version.
   getAgent: { items: 4, statements: 0, rows: 0, groups: 0 },
   // The call, without its key. Before it: the webhook's place and schedule, which takes the note of the run; the
@@ -49,6 +51,16 @@ test.each(Object.entries(BOUNDS))(
     expectWithin(bounds, await platform[path as keyof CountedPlatform]());
   },
 );
+
+test.each(['prompt', 'stream'] as const)('%s: nothing is aborted, which makes an error with a stack', async (path) => {
+  const abort = vi.spyOn(AbortController.prototype, 'abort');
+  onTestFinished(() => abort.mockRestore());
+  const platform = await countedPlatform({ anthropicUrl: `${llm.url}/anthropic/v1` });
+  const asked = llm.asked;
+  await platform[path]();
+  // The scripted model aborts a signal of its own for each request.
+  expect(abort.mock.calls.length).toBeLessThanOrEqual(llm.asked - asked);
+});
 
 function expectWithin(bounds: Bounds, { operations, ...cost }: PathCost): void {
   for (const [name, bound] of Object.entries(bounds) as [keyof Bounds, number][]) {

@@ -13,7 +13,7 @@ import { type ScriptedLlm, startScriptedLlm } from './helpers/scripted-llm/serve
  */
 const BOUNDS = {
   // The request, the model's answer; the request to the model, the answer, and four groups of the journal.
-  prompt: { allocatedBytes: 285_000, reads: 2, writes: 6 },
+  prompt: { allocatedBytes: 278_000, reads: 2, writes: 6 },
   // The number of reads and writes depends on how the chunks arrive.
   stream: { allocatedBytes: 285_000 },
   getAgent: { allocatedBytes: 37_000, reads: 1, writes: 1 },

@@ -18,10 +18,10 @@ const MAX_FREE = 1024;
 /** Maximum size of an answer, far above the longest one including its thinking and events. */
 export const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
 /**
- * Length from which a body is sent as bytes: Node reserves three bytes per character of a text, too much for the files
- * of a call.
+ * Length from which a body is sent as bytes: Node reserves three bytes per character of a text, and reads it twice more.
+ * A shorter text is sent together with its head.
  */
-const LONG_BODY = 1_000_000;
+const LONG_BODY = 16_384;
 
 /** A POST request before it is sent. */
 export interface OutgoingRequest {
@@ -69,7 +69,8 @@ export function createSender(guard?: AddressGuard): (options: SendOptions) => Se
   return ({ onSign, traceHeaders, prepare }) =>
     async (asked, signal) => {
       const sound = { ...asked, body: wellFormedBody(asked.body) };
-      const { url, headers, body } = prepare === undefined ? sound : await prepare(sound);
+      const { url, headers, body: text } = prepare === undefined ? sound : await prepare(sound);
+      const body = text.length > LONG_BODY ? Buffer.from(text) : text;
       guard?.check(url);
       const { request, agent } = url.protocol === 'https:' ? secure : plain;
       const sent = request({
@@ -91,7 +92,7 @@ export function createSender(guard?: AddressGuard): (options: SendOptions) => Se
           if (sent.reusedSocket && !signal?.aborted) closeIdle(agent);
           reject(error);
         });
-        sent.end(body.length > LONG_BODY ? Buffer.from(body) : body);
+        sent.end(body);
       });
       onSign?.('received');
       const decoded = decodedAnswer(message);
@@ -100,13 +101,16 @@ export function createSender(guard?: AddressGuard): (options: SendOptions) => Se
     };
 }
 
+type Address = Pick<ReturnType<typeof urlToHttpOptions>, 'protocol' | 'hostname' | 'port' | 'path' | 'auth'>;
 /** Caches parsed addresses, because the same ones are used repeatedly. */
-const addresses = new WeakMap<URL, ReturnType<typeof urlToHttpOptions>>();
+const addresses = new WeakMap<URL, Address>();
 
-function addressOf(url: URL): ReturnType<typeof urlToHttpOptions> {
+/** Returns only what a request needs: Node copies these options several times. */
+function addressOf(url: URL): Address {
   let known = addresses.get(url);
   if (known === undefined) {
-    known = urlToHttpOptions(url);
+    const { protocol, hostname, port, path, auth } = urlToHttpOptions(url);
+    known = { protocol, hostname, path, ...(port !== undefined && { port }), ...(auth !== undefined && { auth }) };
     addresses.set(url, known);
   }
   return known;

@@ -160,9 +160,12 @@ export function encodeChanges(key: Key, changes: Changes): EncodedChanges {
 export function applyChanges(
   key: Key,
   current: Item | undefined,
-  { set, add, remove }: CheckedChanges,
+  { set, isFlat, add, remove }: CheckedChanges,
 ): { readonly item: Item; readonly text: string } {
-  const item = copyOf(current ?? { pk: key.pk, sk: key.sk });
+  const before = current ?? { pk: key.pk, sk: key.sk };
+  // Objects and arrays are those of records, whose attributes have the same names again and again.
+  const isRecord = !isFlat && add.length === 0 && !Object.hasOwn(set, '__proto__');
+  const item = isRecord ? { ...before } : copyOf(before);
   for (const name of Object.keys(set)) if (set[name] !== undefined) item[name] = set[name];
   for (const [name, amount] of add) item[name] = sumOf(name, current, amount);
   for (const name of remove) delete item[name];

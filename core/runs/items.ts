@@ -450,7 +450,8 @@ export const hexOf = (runId: string): string => runId.replaceAll('-', '');
 export const RUN_ID_PREFIX = /^(req_)?(-?[0-9a-f]){7,32}$/i;
 /** Returns the digits of a run id or request id, complete or not. */
 export const digitsOf = (name: string): string => hexOf(name.replace(/^req_/i, '').toLowerCase());
-export const runIdOf = ({ sk }: Key): string => sk.replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-');
+export const runIdOf = ({ sk }: Key): string =>
+  `${sk.slice(0, 8)}-${sk.slice(8, 12)}-${sk.slice(12, 16)}-${sk.slice(16, 20)}-${sk.slice(20)}`;
 export const workspaceIdOf = ({ pk }: Key): string => pk.split('#')[1]!;
 const agentWorkspaceIdOf = (head: Item): string =>
   (head.agent_workspace_id as string | undefined) ?? workspaceIdOf(head);

@@ -1,5 +1,6 @@
 import { PlatformError } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
+import { lazy } from '#core/base/lazy.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { getLarge, isSurelyWithin, putIfLarge } from '#core/ports/large-value.ts';
@@ -51,9 +52,11 @@ interface RunPage {
 const MAX_BYTES_IN_HEAD = 4 * 1024;
 
 /** Loaded lazily, as below: few runs belong to a session, and smaller functions start faster. */
+const turnOperations = lazy(() => import('./sessions/turn-operations.ts'));
+
 export async function beginOfTurn(workspaceId: string, run: NewRun): Promise<TransactOperation[]> {
   if (run.session === undefined) return [];
-  const { turnBegin } = await import('./sessions/turn-operations.ts');
+  const { turnBegin } = await turnOperations();
   return [turnBegin(workspaceId, run)];
 }
 
@@ -64,7 +67,7 @@ export async function endOfTurn(
   end: { readonly result: RunResult; readonly now: number },
 ): Promise<TransactOperation[]> {
   if (run.session === undefined) return [];
-  const { turnEnd } = await import('./sessions/turn-operations.ts');
+  const { turnEnd } = await turnOperations();
   const { state } = end.result;
   const given =
     state && (await import('./sessions/state.ts')).stateOperation(workspaceId, run.session.sessionId, state);

@@ -208,13 +208,17 @@ export class SqliteTable implements Table {
 
   /** Items must not stay in the cache if their write fails. */
   async #write(writes: readonly Write[]): Promise<void> {
-    for (const { row, item } of writes) {
+    const rows: Row[] = [];
+    const fed: FeedRow[] = [];
+    for (const { row, item, fed: own } of writes) {
       this.#ids?.taken(row.sk);
       this.#remembered.set(row.name, row.text, item ?? row.text);
+      rows.push(row);
+      if (own !== undefined) fed.push(own);
     }
-    const fed = writes.flatMap((write) => write.fed ?? []);
+    for (const { row } of fed) rows.push(row);
     try {
-      await this.#database.write([...writes, ...fed].map(({ row }) => row));
+      await this.#database.write(rows);
       for (const each of fed) this.#feed!.isWritten(each);
     } catch (error) {
       this.#remembered.clear();

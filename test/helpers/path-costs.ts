@@ -33,6 +33,8 @@ export interface CountedPlatform {
   readonly stream: () => Promise<PathCost>;
   /** A message of a session that has some already. */
   readonly session: () => Promise<PathCost>;
+  /** The same at the session's own address. */
+  readonly message: () => Promise<PathCost>;
   readonly getAgent: () => Promise<PathCost>;
   readonly webhook: () => Promise<PathCost>;
   readonly schedule: () => Promise<PathCost>;
@@ -121,6 +123,11 @@ export async function countedPlatform(
         () => send('POST', run, INPUT, headers),
         async () => void (await send('POST', run, INPUT, headers)),
       );
+    },
+    async message() {
+      const session = await send('POST', `/workspaces/${workspaceId}/sessions`, { agent: `${slug}/greeter` });
+      const say = () => send('POST', `/workspaces/${workspaceId}/sessions/${session.id}/messages`, { input: INPUT });
+      return measured(say, async () => void (await say()));
     },
     getAgent: () => measured(() => send('GET', `/agents/${agent.id}`)),
     // A webhook needs only its address.

@@ -325,7 +325,8 @@ const expiredIn = (item: Item, now: number): string[] =>
 /** Returns counters of past days. A counter of the next day may exist, because another host's clock may be ahead. */
 const staleCounters = (item: Item, day: string): string[] =>
   Object.keys(item).filter((name) => {
-    const counted = COUNTER.exec(name)?.[1];
+    // Most names are those of leases.
+    const counted = name.at(-3) === '-' ? COUNTER.exec(name)?.[1] : undefined;
     return counted !== undefined && counted < day;
   });
 

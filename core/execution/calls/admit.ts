@@ -3,6 +3,7 @@ import type { RateLimit } from '#core/accounts/limits/rate-limit.ts';
 import { checkStays, checkStillStays, type Use } from '#core/accounts/workspaces/moving.ts';
 import { isPlatformError, PlatformError } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
+import { lazy } from '#core/base/lazy.ts';
 import { takeBudgetPlace } from '#core/billing/budgets/admission.ts';
 import { type Payment, payFor, priceFor } from '#core/billing/credits/payment.ts';
 import { engineTraits } from '#core/manifest/engines.ts';
@@ -14,6 +15,9 @@ import { type NewRun, newRunOf } from '#core/runs/run.ts';
 import { RunStore } from '#core/runs/store.ts';
 import type { BeginJournal, DurableRun } from '../durable/durable-run.ts';
 import { isDurable, type PreparedCall, retryPolicyFor } from './prepare.ts';
+
+/** Loaded lazily: few calls belong to a session, and smaller functions start faster. */
+const sessionTurns = lazy(() => import('../sessions/begin-turn.ts'));
 
 /** Resources that an admitted call holds until its run has ended; `finish.ts` releases them. */
 export interface Admitted {
@@ -87,8 +91,7 @@ async function startRun(deps: Deps, call: PreparedCall, record: NewRun): Promise
     await runs.start(record, options);
     return record;
   }
-  // Loaded lazily: few calls belong to a session, and smaller functions start faster.
-  const { inNextTurn } = await import('../sessions/begin-turn.ts');
+  const { inNextTurn } = await sessionTurns();
   return inNextTurn(deps, call, record, (run) => runs.start(run, options));
 }
 

@@ -12,18 +12,25 @@ export async function answerWhileHeld(
   { heldUntil }: Pick<StartedCall, 'heldUntil'>,
   work: Promise<CallAnswer>,
 ): Promise<CallAnswer | undefined> {
-  const answered = new AbortController();
-  const tooLong = (until: number) =>
-    clock.sleep(Math.max(0, until - clock.now()), answered.signal).then(
-      () => undefined,
-      () => undefined,
-    );
   try {
-    return await (heldUntil === undefined ? work : Promise.race([work, tooLong(heldUntil)]));
+    return await (heldUntil === undefined ? work : untilThen(clock, heldUntil, work));
   } catch (error) {
     if (isRunContinues(error)) return undefined;
     throw error;
+  }
+}
+
+/** Returns `undefined` if the work takes longer. Without a signal: its abort would cost more than the rest. */
+async function untilThen<Result>(
+  clock: Deps['clock'],
+  until: number,
+  work: Promise<Result>,
+): Promise<Result | undefined> {
+  const tooLong = Promise.withResolvers<undefined>();
+  const cancel = clock.after(Math.max(0, until - clock.now()), () => tooLong.resolve(undefined));
+  try {
+    return await Promise.race([work, tooLong.promise]);
   } finally {
-    answered.abort();
+    cancel();
   }
 }

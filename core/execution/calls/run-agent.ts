@@ -1,6 +1,7 @@
 import { grantRevisions } from '#core/accounts/grants/rights.ts';
 import { isPlatformError, type PlatformError } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
+import { lazy } from '#core/base/lazy.ts';
 import { engineTraits } from '#core/manifest/engines.ts';
 import { fillToolCommand, validateInRun } from '#core/manifest/worker-pool/checks.ts';
 import type { Deps } from '#core/ports/deps.ts';
@@ -22,6 +23,9 @@ import type { ShownOutput } from './charge.ts';
 import type { PreparedCall, SaidBefore } from './prepare.ts';
 import { ownerOfChecks } from './schema-checks.ts';
 import { secretEnvironment } from './secrets.ts';
+
+/** Loaded lazily: few runs belong to a session, and smaller functions start faster. */
+const runSession = lazy(() => import('../sessions/session-of-run.ts'));
 
 /** Delay before the next attempt of a run that found no sandbox. */
 const RETRY_MS = 1000;
@@ -134,8 +138,7 @@ export async function runAgent(
   let session = call.earlier && ownHistory(runId, call.earlier);
   try {
     if (turn !== undefined) {
-      // Loaded lazily: few runs belong to a session, and smaller functions start faster.
-      const { sessionOfRun } = await import('../sessions/session-of-run.ts');
+      const { sessionOfRun } = await runSession();
       try {
         session = await sessionOfRun(deps, call, turn, cancellation.signal);
       } catch (error) {

@@ -1,4 +1,5 @@
 import { isPlatformError, PlatformError } from '#core/base/errors.ts';
+import { lazy } from '#core/base/lazy.ts';
 import type { LlmMessage, LlmRequest } from '#core/ports/llm.ts';
 import { type AdaptiveAnswer, AdaptiveModels } from './adaptive-request.ts';
 import type { EngineResult, EngineRun, SessionOfRun } from './engine.ts';
@@ -44,8 +45,10 @@ export async function runPrompt(deps: AskDeps, run: EngineRun): Promise<EngineRe
 }
 
 /** Loaded lazily: few prompts belong to a session, and smaller functions start faster. */
+const earlierTurns = lazy(() => import('./earlier-turns.ts'));
+
 async function conversationOf(session: SessionOfRun, message: PromptMessage): Promise<readonly LlmMessage[]> {
-  const { withEarlierTurns } = await import('./earlier-turns.ts');
+  const { withEarlierTurns } = await earlierTurns();
   return withEarlierTurns(session, message);
 }
 

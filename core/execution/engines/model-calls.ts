@@ -255,7 +255,8 @@ const isSameModel = (next: NextTry): next is { readonly waitMs: number } => next
 /** Masks the text or thinking of one answer on the way to a client. */
 class ShownText {
   readonly #run: EngineRun;
-  readonly #live: LiveMask;
+  /** Created for the first piece: most answers are shown whole. */
+  #live: LiveMask | undefined;
   readonly #type: 'text_delta' | 'reasoning_delta';
   readonly #isWanted: boolean;
   /** Whether the client has received any of it. */
@@ -265,15 +266,16 @@ class ShownText {
     this.#run = run;
     this.#type = type;
     this.#isWanted = run.isWatched === true && !isUnseen;
-    this.#live = new LiveMask(run.mask);
   }
 
   push(piece: string): void {
-    if (this.#isWanted) this.#show(this.#live.push(piece));
+    if (!this.#isWanted) return;
+    this.#live ??= new LiveMask(this.#run.mask);
+    this.#show(this.#live.push(piece));
   }
 
   end(): void {
-    this.#show(this.#live.end());
+    if (this.#live !== undefined) this.#show(this.#live.end());
   }
 
   #show(text: string): void {

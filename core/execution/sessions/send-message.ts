@@ -31,9 +31,10 @@ async function readMessage(deps: Deps, incoming: MessageRequest): Promise<Call> 
   const { workspace } = caller;
   const id = params.session_id.slice(0, 100);
   const tenantId = headers['x-platform-tenant'];
-  const found = await new SessionStore(deps, workspace.id).find(id, 1);
-  if (found === undefined || found.session.tenantId !== tenantId) throw noSession(id);
-  const { agentOrg: org, agentName, pinVersion } = found.session;
+  // Whether it has expired shows with its turns, below.
+  const found = await new SessionStore(deps, workspace.id).findAlone(id);
+  if (found === undefined || found.tenantId !== tenantId) throw noSession(id);
+  const { agentOrg: org, agentName, pinVersion } = found;
   const version = pinVersion ?? 'latest';
   const sticking = { tenant: tenantId, session: id };
   const { agent, channel } = await findTarget(deps, { org, agent: agentName, version }, caller, true, sticking);

@@ -36,15 +36,18 @@ export async function historyOf(
   let from: number | undefined;
   const known = newest.filter((turn) => turn.number < number);
   const rest = (known.at(-1)?.number ?? number) - 1;
-  for await (const turn of inOrder(known, store.newestFirst(id, rest))) {
+  /** Returns false for the newest turn that is left out. */
+  const take = (turn: Turn): boolean => {
     from ??= beginOf(turn.said);
     // The text of the turns before this one.
     if (turn.said - turn.ownSaid < from) {
       leftOut = turn.number;
-      break;
+      return false;
     }
     if (turn.end?.status === 'completed') taken.push(turn);
-  }
+    return true;
+  };
+  if (known.every(take)) for await (const turn of store.newestFirst(id, rest)) if (!take(turn)) break;
   const turns: PastTurn[] = [];
   taken.reverse();
   for (let at = 0; at < taken.length; at += AT_ONCE) {
@@ -56,11 +59,6 @@ export async function historyOf(
 /** Returns the text that is left out of `said` bytes. */
 const beginOf = (said: number): number =>
   said <= MAX_SAID_BYTES ? 0 : STEP_BYTES * Math.ceil((said - MAX_SAID_BYTES) / STEP_BYTES);
-
-async function* inOrder(known: readonly Turn[], rest: AsyncIterable<Turn>): AsyncGenerator<Turn> {
-  yield* known;
-  yield* rest;
-}
 
 async function pastTurn(store: SessionStore, id: string, turn: Turn): Promise<PastTurn> {
   const content = await store.content(id, turn);

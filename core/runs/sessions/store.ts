@@ -98,6 +98,12 @@ export class SessionStore {
     return found && !this.isExpired(found) ? found : undefined;
   }
 
+  /** Reads a session without its turns, which is cheaper. It may have expired. */
+  async findAlone(id: string): Promise<Session | undefined> {
+    const item = await this.#deps.runs.get(this.#key(id));
+    return item === undefined || item.erased === true ? undefined : sessionFrom(this.#workspaceId, item);
+  }
+
   /** Reads a session from its item and its newest turns. Returns `undefined` if it was deleted. */
   read([item, ...turns]: readonly Item[]): FoundSession | undefined {
     if (item === undefined || !isSession(item) || item.erased === true) return undefined;
