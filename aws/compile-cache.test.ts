@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -31,7 +31,7 @@ beforeAll(async () => {
   await writeBundle(join(bundles, 'good'), {
     'index.cjs': GOOD,
     'later.cjs': 'import { text } from "./index.cjs";\nexport const later = () => text;\n',
-    'part/index.cjs': 'throw new Error(`only in a thread of ${import.meta.url}`);\n',
+    'part/index.cjs': 'throw new Error("only in a thread of " + import.meta.url);\n',
   });
   await writeBundle(join(bundles, 'ending'), { 'index.cjs': 'process.exit(1);\n' });
 });
@@ -61,6 +61,24 @@ test('the cache has the functions that ran when the bundle was loaded, and no ot
   const data = Buffer.from(layer.get(index!)!);
   // Literals belong to the code of their function.
   expect(['runs at the start', 'no request needs'].map((text) => data.includes(text))).toEqual([true, false]);
+});
+
+test('the cache has what the request of the bundle runs, without credentials and network', async () => {
+  const requested = join(bundles, 'requested');
+  await writeBundle(requested, {
+    'index.cjs': `export async function handler({ path }) {
+      if (path !== '/first' || process.env.AWS_SECRET_ACCESS_KEY !== 'none') return 'only another request runs this';
+      await fetch(process.env.AWS_ENDPOINT_URL).catch(() => import('./refused.cjs'));
+    }`,
+    'refused.cjs': `export const refused = 1;`,
+  });
+  writeFileSync(join(requested, 'first-request.json'), JSON.stringify({ path: '/first' }));
+  const layer = await makeCompileCache(requested, folder, log, { ...env, AWS_SECRET_ACCESS_KEY: 'real' });
+  const [index] = entriesOf(layer).filter((path) => path.endsWith('/index.cjs'));
+  expect(Buffer.from(layer.get(index!)!).includes('AWS_SECRET_ACCESS_KEY')).toBe(true);
+  rmSync(join(requested, 'first-request.json'));
+  const without = await makeCompileCache(requested, folder, log, env);
+  expect(Buffer.from(without.get(index!)!).includes('AWS_SECRET_ACCESS_KEY')).toBe(false);
 });
 
 test('a bundle works without a cache: files import one another, now and later, and know where they are', async () => {

@@ -32,23 +32,48 @@ const PASSING = ['AccessDeniedException', 'ServiceException', 'ThrottlingExcepti
 /** File attributes of a world-readable file in a zip archive. */
 const READABLE = { os: 3, attrs: 0o100644 << 16 };
 
+/** A request that is answered once AWS cannot be reached takes milliseconds. */
+const REQUEST_LIMIT_MS = 5000;
+/** No credentials, and an address that refuses connections: the request that is tried reaches nothing. */
+const UNREACHABLE = {
+  AWS_ACCESS_KEY_ID: 'none',
+  AWS_SECRET_ACCESS_KEY: 'none',
+  AWS_SESSION_TOKEN: undefined,
+  AWS_ENDPOINT_URL: 'http://127.0.0.1:1',
+  AWS_MAX_ATTEMPTS: '1',
+};
+
 /**
- * Starts a bundle as Lambda's runtime would, loads its other files, and writes the cache, which then has the functions
- * that were called. A file loaded on its own may throw, such as a worker thread's; by then it has been compiled.
+ * Starts a bundle as Lambda's runtime would, loads its other files, handles the bundle's request if it has one
+ * (`scripts/first-request.ts`), and writes the cache, which then has the functions that were called. A file loaded on its
+ * own may throw, such as a worker thread's; by then it has been compiled.
  */
 const IMPORT = `
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { enableCompileCache, flushCompileCache } from 'node:module';
 import { dirname } from 'node:path';
+import { PassThrough } from 'node:stream';
+import { setTimeout } from 'node:timers/promises';
 const [directory, task, ...names] = process.argv.slice(1);
+process.on('unhandledRejection', () => {});
 enableCompileCache({ directory, portable: true });
-globalThis.awslambda = { streamifyResponse: (handler) => handler, HttpResponseStream: {} };
+globalThis.awslambda = {
+  streamifyResponse: (handler) => (event, context) => handler(event, new PassThrough().resume(), context),
+  HttpResponseStream: { from: (stream) => stream },
+};
 const { load, scripts, cacheFileOf } = await import(task + '/loader.mjs');
-await import(task + '/index.mjs').catch(() => {});
+const { handler } = await import(task + '/index.mjs').catch(() => ({}));
 for (const name of names) {
   try {
     load(name);
   } catch {}
+}
+const request = task + '/first-request.json';
+if (handler && existsSync(request)) {
+  const event = JSON.parse(readFileSync(request, 'utf8'));
+  const context = { getRemainingTimeInMillis: () => ${REQUEST_LIMIT_MS} };
+  const answer = (async () => handler(event, context))();
+  await Promise.race([answer, setTimeout(${REQUEST_LIMIT_MS})]).catch(() => {});
 }
 for (const [name, script] of scripts) {
   const file = cacheFileOf(name);
@@ -74,7 +99,7 @@ export async function makeCompileCache(
   bundle: string,
   folder: string,
   log: Log,
-  env?: NodeJS.ProcessEnv,
+  env: NodeJS.ProcessEnv = process.env,
 ): Promise<Map<string, Uint8Array>> {
   const root = await mkdtemp(join(tmpdir(), 'compile-cache-'));
   try {
@@ -84,7 +109,7 @@ export async function makeCompileCache(
     await promisify(execFile)(
       process.execPath,
       [...process.execArgv, '--input-type=module', '--eval', IMPORT, '--', join(root, folder), task, ...names.sort()],
-      { timeout: IMPORT_LIMIT_MS, env },
+      { timeout: IMPORT_LIMIT_MS, env: { ...env, ...UNREACHABLE } },
     ).catch((error) => log.warn('not all files of a bundle were compiled', { bundle, error: String(error) }));
     const layer = join(root, LAYERS);
     // A layer must not be empty, and this file explains the others.

@@ -100,6 +100,16 @@ test.each(['calls', 'agents', 'meta'])(
   60_000,
 );
 
+test('the cache has what a first request runs', async () => {
+  const log = { debug: () => {}, info: () => {}, warn: console.warn, error: console.error };
+  const layer = await makeCompileCache(join(folder, 'agents'), '/opt/compile-cache', log, { AWS_REGION: 'us-east-1' });
+  // A literal of the method that signs each request of DynamoDB's client.
+  const found = [...layer].filter(
+    ([path, bytes]) => /[0-9a-f]{16}\/chunk-/.test(path) && Buffer.from(bytes).includes('SignedHeaders='),
+  );
+  expect(found).toHaveLength(1);
+}, 60_000);
+
 test('what signs requests to Amazon Bedrock comes with the model providers only, as a small part of its own', () => {
   const having = (part: RegExp) =>
     names.filter((name) => {

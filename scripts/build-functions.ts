@@ -14,8 +14,10 @@ import { dirname, join, relative } from 'node:path';
 import { build, type Metafile, type Plugin } from 'esbuild';
 import { mcpTools } from '#core/api/mcp-tools.ts';
 import { agentFragments, openApiDocument } from '#core/api/openapi.ts';
+import { routes } from '#core/api/routes.ts';
 import type { Route } from '#core/http/route.ts';
 import { asScripts } from './as-scripts.ts';
+import { firstRequest } from './first-request.ts';
 import { keptBuild } from './kept-build.ts';
 
 const ROOT = join(import.meta.dirname, '..');
@@ -41,7 +43,7 @@ const BUILT = 'built';
 /** Everything that a bundle depends on. */
 const SOURCES = [
   '{adapters,aws,client,core,functions,lib,local,runner,sdk}/**/*.{js,json,mjs,ts}',
-  'scripts/{as-scripts,build-functions}.ts',
+  'scripts/{as-scripts,build-functions,first-request}.ts',
   'package.json',
   'package-lock.json',
   'tsconfig.json',
@@ -137,6 +139,8 @@ export function loadedAtStart(
   };
 }
 
+const table: readonly Route[] = routes;
+
 /** Functions that serve the rows of others. */
 const SERVES: { readonly [fn: string]: readonly string[] } = { 'call-server': ['calls', 'events'] };
 
@@ -154,6 +158,8 @@ async function buildFunction(name: string, folder: string, outdir: string, parts
   for (const [part, file] of apart) {
     if (imported.has(partPath(part))) metafiles.push(await parts.copy(part, file, outdir));
   }
+  const request = firstRequest(table.filter(({ fn }) => served.includes(fn)));
+  if (request !== undefined) writeFileSync(join(outdir, 'first-request.json'), JSON.stringify(request));
   const all = merged(metafiles);
   for (const [file, bytes] of await asScripts(outdir)) {
     const output = all.outputs[relative(ROOT, join(outdir, file))];
