@@ -38,7 +38,7 @@ const REQUEST_LIMIT_MS = 5000;
 const UNREACHABLE = {
   AWS_ACCESS_KEY_ID: 'none',
   AWS_SECRET_ACCESS_KEY: 'none',
-  AWS_SESSION_TOKEN: undefined,
+  AWS_SESSION_TOKEN: '',
   AWS_ENDPOINT_URL: 'http://127.0.0.1:1',
   AWS_MAX_ATTEMPTS: '1',
 };
@@ -55,6 +55,7 @@ import { dirname } from 'node:path';
 import { PassThrough } from 'node:stream';
 import { setTimeout } from 'node:timers/promises';
 const [directory, task, ...names] = process.argv.slice(1);
+Object.assign(process.env, ${JSON.stringify(UNREACHABLE)});
 process.on('unhandledRejection', () => {});
 enableCompileCache({ directory, portable: true });
 globalThis.awslambda = {
@@ -99,7 +100,7 @@ export async function makeCompileCache(
   bundle: string,
   folder: string,
   log: Log,
-  env: NodeJS.ProcessEnv = process.env,
+  env?: NodeJS.ProcessEnv,
 ): Promise<Map<string, Uint8Array>> {
   const root = await mkdtemp(join(tmpdir(), 'compile-cache-'));
   try {
@@ -109,7 +110,7 @@ export async function makeCompileCache(
     await promisify(execFile)(
       process.execPath,
       [...process.execArgv, '--input-type=module', '--eval', IMPORT, '--', join(root, folder), task, ...names.sort()],
-      { timeout: IMPORT_LIMIT_MS, env: { ...env, ...UNREACHABLE } },
+      { timeout: IMPORT_LIMIT_MS, env },
     ).catch((error) => log.warn('not all files of a bundle were compiled', { bundle, error: String(error) }));
     const layer = join(root, LAYERS);
     // A layer must not be empty, and this file explains the others.
