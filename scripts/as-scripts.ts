@@ -22,6 +22,8 @@ export async function asScripts(folder: string): Promise<ReadonlyMap<string, num
     entryPoints: names,
     outdir: folder,
     outbase: folder,
+    // The folder may be behind a link, as in `build-functions.ts`.
+    preserveSymlinks: true,
     allowOverwrite: true,
     outExtension: { '.js': '.cjs' },
     format: 'cjs',
