@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { globSync, readFileSync, writeFileSync } from 'node:fs';
+import { globSync, readFileSync, realpathSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { build, transformSync } from 'esbuild';
 
@@ -10,7 +10,9 @@ const LOADER = join(import.meta.dirname, '../functions/loader.ts');
  * of them can be made after they have run. The loader, as `loader.mjs`, and an `index.mjs` that loads `index.cjs` are
  * written beside them, and an `index.mjs` for each folder that starts threads. Returns the sizes of the files in bytes.
  */
-export async function asScripts(folder: string): Promise<ReadonlyMap<string, number>> {
+export async function asScripts(at: string): Promise<ReadonlyMap<string, number>> {
+  // esbuild would write beside a folder behind a link.
+  const folder = realpathSync(at);
   const names = globSync('**/*.cjs', { cwd: folder }).sort();
   const hash = createHash('sha256');
   const isStart = (name: string) =>
@@ -22,8 +24,6 @@ export async function asScripts(folder: string): Promise<ReadonlyMap<string, num
     entryPoints: names,
     outdir: folder,
     outbase: folder,
-    // The folder may be behind a link, as in `build-functions.ts`.
-    preserveSymlinks: true,
     allowOverwrite: true,
     outExtension: { '.js': '.cjs' },
     format: 'cjs',
