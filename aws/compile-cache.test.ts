@@ -1,11 +1,12 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { LambdaClient } from '@aws-sdk/client-lambda';
 import { unzipSync } from 'fflate';
-import { afterAll, expect, onTestFinished, test, vi } from 'vitest';
+import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
 import { AWS_TEST_ACCOUNT } from '#test/helpers/aws-account.ts';
-import { importWithCache } from '#test/helpers/compile-cache.ts';
+import { loadWithCache, writeBundle } from '#test/helpers/compile-cache.ts';
 import { startFakeLambda } from '#test/helpers/fake-lambda.ts';
 import { HastyClock } from '#test/helpers/hasty-clock.ts';
 import { type CompileCacheHost, compileCacheLayer, makeCompileCache, removeCompileCache } from './compile-cache.ts';
@@ -16,54 +17,104 @@ const told: string[] = [];
 const tell = (message: string) => void told.push(message);
 const log = { debug: () => {}, info: () => {}, warn: tell, error: tell };
 
+/** Long enough that V8 compiles its functions only when they are called. */
+const GOOD = `
+function calledAtStart() { return 'a function of some length that runs at the start'; }
+function neverCalled() { return 'a function of some length that no request needs'; }
+export const text = calledAtStart() + typeof neverCalled;
+export const handler = async () => ({ later: (await import('./later.cjs')).later(), url: import.meta.url });
+`;
+
 const bundles = mkdtempSync(join(tmpdir(), 'platform-bundles-'));
 afterAll(() => rmSync(bundles, { recursive: true }));
-for (const [path, text] of Object.entries({
-  'good/index.mjs': 'export const handler = () => import("./later.mjs");\n',
-  'good/later.mjs': 'export const later = 1;\n',
-  'good/part/index.mjs': 'throw new Error("only in a thread");\n',
-  'ending/index.mjs': 'process.exit(1);\n',
-})) {
-  mkdirSync(join(bundles, path, '..'), { recursive: true });
-  writeFileSync(join(bundles, path), text);
-}
+beforeAll(async () => {
+  await writeBundle(join(bundles, 'good'), {
+    'index.cjs': GOOD,
+    'later.cjs': 'import { text } from "./index.cjs";\nexport const later = () => text;\n',
+    'part/index.cjs': 'throw new Error("only in a thread of " + import.meta.url);\n',
+  });
+  await writeBundle(join(bundles, 'ending'), { 'index.cjs': 'process.exit(1);\n' });
+});
 const good = join(bundles, 'good');
 const make = (name: string) => makeCompileCache(join(bundles, name), folder, log, env);
-/** Returns all files except the one that describes the layer. */
-const entriesOf = (files: ReadonlyMap<string, Uint8Array>) =>
-  [...files.keys()].filter((path) => path !== 'compile-cache/node.txt');
+/** Changes the hash of V8's version, the second word of its data. */
+const withOtherVersion = (bytes: Uint8Array) => bytes.map((byte, at) => (at === 4 ? byte ^ 1 : byte));
+/** Returns the paths of V8's data, without those of Node for `index.mjs` and the loader. */
+const entriesOf = (files: ReadonlyMap<string, Uint8Array>) => [...files.keys()].filter((path) => path.endsWith('.cjs'));
 
 test('a function takes its code from the cache of its layer', async () => {
   const layer = await make('good');
   expect(layer.get('compile-cache/node.txt')?.toString()).toBe(`${process.version} ${process.arch}\n`);
+  expect(entriesOf(layer)).toHaveLength(3);
   // Only some requests load the second file.
-  for (const file of ['index.mjs', 'later.mjs']) {
-    expect(await importWithCache(good, layer, { file })).toEqual({ hits: 1, modules: 1, isOn: true });
+  for (const [file, files] of [
+    ['index.cjs', 1],
+    ['later.cjs', 2],
+  ] as const) {
+    expect(await loadWithCache(good, layer, { file })).toEqual({ hits: files, files, rejected: 0, isOn: true });
   }
+});
+
+test('the cache has the functions that ran when the bundle was loaded, and no others', async () => {
+  const layer = await make('good');
+  const [index] = entriesOf(layer).filter((path) => /\/[0-9a-f]{16}\/index\.cjs$/.test(path));
+  const data = Buffer.from(layer.get(index!)!);
+  // Literals belong to the code of their function.
+  expect(['runs at the start', 'no request needs'].map((text) => data.includes(text))).toEqual([true, false]);
+});
+
+test('the cache has what the request of the bundle runs, without credentials and network', async () => {
+  const requested = join(bundles, 'requested');
+  await writeBundle(requested, {
+    'index.cjs': `export async function handler({ path }) {
+      if (path !== '/first' || process.env.AWS_SECRET_ACCESS_KEY !== 'none') return 'only another request runs this';
+      await fetch(process.env.AWS_ENDPOINT_URL).catch(() => import('./refused.cjs'));
+    }`,
+    'refused.cjs': `export const refused = 1;`,
+  });
+  writeFileSync(join(requested, 'first-request.json'), JSON.stringify({ path: '/first' }));
+  const layer = await makeCompileCache(requested, folder, log, { ...env, AWS_SECRET_ACCESS_KEY: 'real' });
+  const [index] = entriesOf(layer).filter((path) => path.endsWith('/index.cjs'));
+  expect(Buffer.from(layer.get(index!)!).includes('AWS_SECRET_ACCESS_KEY')).toBe(true);
+  rmSync(join(requested, 'first-request.json'));
+  const without = await makeCompileCache(requested, folder, log, env);
+  expect(Buffer.from(without.get(index!)!).includes('AWS_SECRET_ACCESS_KEY')).toBe(false);
+});
+
+test('a bundle works without a cache: files import one another, now and later, and know where they are', async () => {
+  const { handler } = await import(join(good, 'index.mjs'));
+  expect(await handler()).toEqual({
+    later: expect.stringContaining('runs at the start'),
+    url: pathToFileURL(join(good, 'index.mjs')).href,
+  });
 });
 
 test('a cache of another Node, of other code or none at all costs the gain and nothing else', async () => {
   const layer = await make('good');
+  const none = { hits: 0, files: 1, rejected: 0 };
   const moved = new Map([...layer].map(([path, bytes]) => [path.replace(process.version, 'v24.0.0'), bytes]));
   expect(entriesOf(moved)).not.toEqual(entriesOf(layer));
-  expect(await importWithCache(good, moved)).toMatchObject({ hits: 0, modules: 1 });
+  expect(await loadWithCache(good, moved)).toMatchObject(none);
+  expect(await loadWithCache(good, new Map())).toMatchObject(none);
 
+  // V8 would take the cache of a source of the same length for its own.
   const changed = mkdtempSync(join(tmpdir(), 'platform-changed-'));
   onTestFinished(() => rmSync(changed, { recursive: true }));
-  writeFileSync(join(changed, 'index.mjs'), 'export const handler = () => import("./after.mjs");\n');
-  expect(await importWithCache(changed, layer)).toMatchObject({ hits: 0, modules: 1 });
+  await writeBundle(changed, { 'index.cjs': GOOD.replace('later.cjs', 'after.cjs') });
+  expect(await loadWithCache(changed, layer)).toMatchObject(none);
 
   const torn = new Map([...layer].map(([path, bytes]) => [path, bytes.subarray(0, bytes.length / 2)]));
-  expect(await importWithCache(good, torn)).toMatchObject({ hits: 0, modules: 1 });
-  expect(await importWithCache(good, new Map())).toMatchObject({ hits: 0, modules: 1 });
+  expect(await loadWithCache(good, torn)).toMatchObject({ ...none, rejected: 1 });
+  const ofOtherV8 = new Map([...layer].map(([path, bytes]) => [path, withOtherVersion(bytes)]));
+  expect(await loadWithCache(good, ofOtherV8)).toMatchObject({ ...none, rejected: 1 });
 });
 
 test('where Node cannot make its folder, as where layers are, it has no cache unless the folder is there', async () => {
   // Not even root can create a folder below a file.
   const blocked = new Map([['compile-cache', Buffer.from('a file')]]);
-  expect(await importWithCache(good, blocked, { folder: '/opt/compile-cache/folder' })).toEqual({
+  expect(await loadWithCache(good, blocked, { folder: '/opt/compile-cache/folder' })).toMatchObject({
     hits: 0,
-    modules: 0,
+    files: 1,
     isOn: false,
   });
 });
@@ -95,7 +146,7 @@ test('the cache is published as a version of the layer, which goes when its reso
   expect(second).toMatch(/:layer:platform-test-calls:2$/);
   expect([...lambda.layers.keys()]).toEqual([first, second]);
   const files = unzipSync(lambda.layers.get(second)!);
-  expect(await importWithCache(good, new Map(Object.entries(files)))).toMatchObject({ hits: 1 });
+  expect(await loadWithCache(good, new Map(Object.entries(files)))).toMatchObject({ hits: 1 });
   await removeCompileCache(first, host);
   expect([...lambda.layers.keys()]).toEqual([second]);
   // Resource id of an attempt that failed before it had a version.

@@ -2,7 +2,6 @@ import { execFile } from 'node:child_process';
 import { cp, mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
-import { pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
 import { DeleteLayerVersionCommand, type LambdaClient, PublishLayerVersionCommand } from '@aws-sdk/client-lambda';
 import { zipSync } from 'fflate';
@@ -33,31 +32,68 @@ const PASSING = ['AccessDeniedException', 'ServiceException', 'ThrottlingExcepti
 /** File attributes of a world-readable file in a zip archive. */
 const READABLE = { os: 3, attrs: 0o100644 << 16 };
 
+/** A request that is answered once AWS cannot be reached takes milliseconds. */
+const REQUEST_LIMIT_MS = 5000;
+/** No credentials, and an address that refuses connections: the request that is tried reaches nothing. */
+const UNREACHABLE = {
+  AWS_ACCESS_KEY_ID: 'none',
+  AWS_SECRET_ACCESS_KEY: 'none',
+  AWS_SESSION_TOKEN: '',
+  AWS_ENDPOINT_URL: 'http://127.0.0.1:1',
+  AWS_MAX_ATTEMPTS: '1',
+};
+
 /**
- * Imports every file of a bundle, the first one first, as Lambda's runtime would, and writes the cache. A file imported
- * on its own may throw, such as a worker thread's; by then it has been compiled.
+ * Starts a bundle as Lambda's runtime would, loads its other files, handles the bundle's request if it has one
+ * (`scripts/first-request.ts`), and writes the cache, which then has the functions that were called. A file loaded on its
+ * own may throw, such as a worker thread's; by then it has been compiled.
  */
 const IMPORT = `
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { enableCompileCache, flushCompileCache } from 'node:module';
-const [directory, ...urls] = process.argv.slice(1);
+import { dirname } from 'node:path';
+import { PassThrough } from 'node:stream';
+import { setTimeout } from 'node:timers/promises';
+const [directory, task, ...names] = process.argv.slice(1);
+Object.assign(process.env, ${JSON.stringify(UNREACHABLE)});
+process.on('unhandledRejection', () => {});
 enableCompileCache({ directory, portable: true });
-globalThis.awslambda = { streamifyResponse: (handler) => handler, HttpResponseStream: {} };
-for (const url of urls) {
-  await import(url).catch(() => {});
-  flushCompileCache();
+globalThis.awslambda = {
+  streamifyResponse: (handler) => (event, context) => handler(event, new PassThrough().resume(), context),
+  HttpResponseStream: { from: (stream) => stream },
+};
+const { load, scripts, cacheFileOf } = await import(task + '/loader.mjs');
+const { handler } = await import(task + '/index.mjs').catch(() => ({}));
+for (const name of names) {
+  try {
+    load(name);
+  } catch {}
 }
+const request = task + '/first-request.json';
+if (handler && existsSync(request)) {
+  const event = JSON.parse(readFileSync(request, 'utf8'));
+  const context = { getRemainingTimeInMillis: () => ${REQUEST_LIMIT_MS} };
+  const answer = (async () => handler(event, context))();
+  await Promise.race([answer, setTimeout(${REQUEST_LIMIT_MS})]).catch(() => {});
+}
+for (const [name, script] of scripts) {
+  const file = cacheFileOf(name);
+  mkdirSync(dirname(file), { recursive: true });
+  writeFileSync(file, script.createCachedData());
+}
+flushCompileCache();
 process.exit();
 `;
 
 /**
  * Returns V8's compile cache of a bundle as the files of a layer by path. A process of the same Node binary with the
- * same flags makes it. Node accepts an entry only for the same Node version, architecture, V8 flags, user and source,
- * and the same relative path from the cache to the file: so both are laid out below a temporary folder as they will be
- * in the function.
+ * same flags makes it. Node's folder is named after its version, architecture, V8 flags and user; it keeps its own entries
+ * of `index.mjs` and the loader by the relative path from the cache to the file: so both are laid out below a temporary
+ * folder as they will be in the function. The loader keeps those of all other files (`functions/loader.ts`).
  *
  * `nodejs.org/api/module.html#module-compile-cache`
  *
- * @param bundle Folder with `index.mjs`.
+ * @param bundle Folder made by `scripts/as-scripts.ts`.
  * @param env Environment of that process. @default this one's
  */
 export async function makeCompileCache(
@@ -70,12 +106,10 @@ export async function makeCompileCache(
   try {
     const task = join(root, TASK);
     await cp(bundle, task, { recursive: true });
-    const names = (await readdir(task, { recursive: true })).filter((name) => name.endsWith('.mjs'));
-    const sorted = names.sort((a, b) => Number(b === 'index.mjs') - Number(a === 'index.mjs'));
-    const urls = sorted.map((name) => pathToFileURL(join(task, name)).href);
+    const names = (await readdir(task, { recursive: true })).filter((name) => name.endsWith('.cjs'));
     await promisify(execFile)(
       process.execPath,
-      [...process.execArgv, '--input-type=module', '--eval', IMPORT, '--', join(root, folder), ...urls],
+      [...process.execArgv, '--input-type=module', '--eval', IMPORT, '--', join(root, folder), task, ...names.sort()],
       { timeout: IMPORT_LIMIT_MS, env },
     ).catch((error) => log.warn('not all files of a bundle were compiled', { bundle, error: String(error) }));
     const layer = join(root, LAYERS);

@@ -12,7 +12,7 @@ import { median } from './statistics.ts';
 
 export interface LambdaEntry {
   readonly name: string;
-  /** Minified size of `index.mjs` and its static imports. */
+  /** Minified size of `index.cjs` and its static imports. */
   readonly bytes: number;
   /** Duration of the import in a fresh process with its compile cache as on AWS: the code's share of a cold start. */
   readonly importMs: number;
@@ -49,7 +49,8 @@ export async function measureLambdaEntries(): Promise<{ empty: LambdaEntry; entr
   ];
   const measured: { name: string; bundle: string; root: string; cached: number[]; bare: number[] }[] = [];
   for (const each of bundles) {
-    const root = unpackAsLambda(each.bundle, await makeCompileCache(each.bundle, CACHE, LOG, ENVIRONMENT));
+    const layer = each.bundle === folder ? new Map() : await makeCompileCache(each.bundle, CACHE, LOG, ENVIRONMENT);
+    const root = unpackAsLambda(each.bundle, layer);
     measured.push({ ...each, root, cached: [], bare: [] });
   }
   for (let round = 0; round < ROUNDS; round += 1) {
@@ -60,8 +61,10 @@ export async function measureLambdaEntries(): Promise<{ empty: LambdaEntry; entr
     }
   }
   const [empty, ...entries] = measured.map(({ name, bundle, cached, bare }) => {
-    const file = join(bundle, 'index.mjs');
-    const bytes = bundle === folder ? statSync(file).size : loadedAtStart(metafile, file).bytes;
+    const bytes =
+      bundle === folder
+        ? statSync(join(bundle, 'index.mjs')).size
+        : loadedAtStart(metafile, join(bundle, 'index.cjs')).bytes;
     return { name, bytes, importMs: median(cached), bareMs: median(bare) };
   });
   for (const path of [folder, ...measured.map(({ root }) => root)]) rmSync(path, { recursive: true });

@@ -14,15 +14,15 @@ import { dirname, join, relative } from 'node:path';
 import { build, type Metafile, type Plugin } from 'esbuild';
 import { mcpTools } from '#core/api/mcp-tools.ts';
 import { agentFragments, openApiDocument } from '#core/api/openapi.ts';
+import { routes } from '#core/api/routes.ts';
 import type { Route } from '#core/http/route.ts';
+import { asScripts } from './as-scripts.ts';
+import { firstRequest } from './first-request.ts';
 import { keptBuild } from './kept-build.ts';
 
 const ROOT = join(import.meta.dirname, '..');
-/** Output folder. It has one folder per function, with `index.mjs`, its chunks and source maps. */
+/** Output folder. It has one folder per function, with `index.mjs` and what it loads: `as-scripts.ts`. */
 export const BUNDLES = join(ROOT, 'dist/functions');
-
-/** Some CommonJS packages call `require`, which an ES module does not have. */
-const REQUIRE = "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);";
 
 /**
  * Functions get their credentials from environment variables. The SDK would load these providers to search elsewhere;
@@ -43,7 +43,7 @@ const BUILT = 'built';
 /** Everything that a bundle depends on. */
 const SOURCES = [
   '{adapters,aws,client,core,functions,lib,local,runner,sdk}/**/*.{js,json,mjs,ts}',
-  'scripts/build-functions.ts',
+  'scripts/{as-scripts,build-functions,first-request}.ts',
   'package.json',
   'package-lock.json',
   'tsconfig.json',
@@ -52,7 +52,7 @@ const NO_SOURCES = ['**/node_modules/**', '**/dist/**', '**/*.test.ts'];
 
 /**
  * Bundles every Lambda function separately. Dynamic imports (SDK clients, model providers) become files beside its
- * `index.mjs`. Load time depends mainly on the size of `index.mjs` and its static imports. A build takes a minute. If the
+ * `index.cjs`. Load time depends mainly on the size of `index.cjs` and its static imports. A build takes a minute. If the
  * sources have not changed since the last build, its result is copied instead.
  */
 export async function buildFunctions(into = BUNDLES): Promise<Metafile> {
@@ -117,7 +117,7 @@ const merged = (metafiles: readonly Metafile[]): Metafile => ({
 });
 
 /**
- * Returns the files, bytes and sources that importing a function's `index.mjs` loads: the file and its static imports.
+ * Returns the files, bytes and sources that starting a function's `index.cjs` loads: the file and its static imports.
  */
 export function loadedAtStart(
   { outputs }: Metafile,
@@ -139,6 +139,8 @@ export function loadedAtStart(
   };
 }
 
+const table: readonly Route[] = routes;
+
 /** Functions that serve the rows of others. */
 const SERVES: { readonly [fn: string]: readonly string[] } = { 'call-server': ['calls', 'events'] };
 
@@ -156,16 +158,23 @@ async function buildFunction(name: string, folder: string, outdir: string, parts
   for (const [part, file] of apart) {
     if (imported.has(partPath(part))) metafiles.push(await parts.copy(part, file, outdir));
   }
-  return merged(metafiles);
+  const request = firstRequest(table.filter(({ fn }) => served.includes(fn)));
+  if (request !== undefined) writeFileSync(join(outdir, 'first-request.json'), JSON.stringify(request));
+  const all = merged(metafiles);
+  for (const [file, bytes] of await asScripts(outdir)) {
+    const output = all.outputs[relative(ROOT, join(outdir, file))];
+    if (output !== undefined) output.bytes = bytes;
+  }
+  return all;
 }
 
 /**
- * Deletes the outputs that `index.mjs` does not reach: esbuild writes a chunk for every dynamic import, even in code
+ * Deletes the outputs that `index.cjs` does not reach: esbuild writes a chunk for every dynamic import, even in code
  * that it removed as unused.
  */
 function withoutUnused({ inputs, outputs }: Metafile): Metafile {
   const paths = Object.keys(outputs);
-  const used = new Set(paths.filter((path) => path.endsWith('/index.mjs')));
+  const used = new Set(paths.filter((path) => path.endsWith('/index.cjs')));
   for (const path of used) for (const { path: part } of outputs[path]!.imports) if (part in outputs) used.add(part);
   const isUsed = (path: string) => used.has(path.replace(/\.map$/, ''));
   for (const path of paths) if (!isUsed(path)) rmSync(join(ROOT, path));
@@ -177,7 +186,7 @@ async function bundle(entry: string, outdir: string, plugins: Plugin[]): Promise
     absWorkingDir: ROOT,
     entryPoints: [{ in: entry, out: 'index' }],
     outdir,
-    outExtension: { '.js': '.mjs' },
+    outExtension: { '.js': '.cjs' },
     bundle: true,
     splitting: true,
     minify: true,
@@ -191,7 +200,6 @@ async function bundle(entry: string, outdir: string, plugins: Plugin[]): Promise
     external: UNUSED_CREDENTIAL_PROVIDERS,
     plugins: [lazyBuiltins, onlyVersions, ...plugins],
     mainFields: ['module', 'main'],
-    banner: { js: REQUIRE },
     legalComments: 'none',
     metafile: true,
     logLevel: 'warning',
@@ -308,7 +316,7 @@ const SHARING = './secrets-manager-vault.ts';
 /** Folders whose dynamic imports are such bundles. What worker threads load is one, as they load nothing else. */
 const LOADED_APART = ['aws', 'adapters/llm', 'core/manifest/worker-pool'].map((folder) => join(ROOT, folder));
 
-const partPath = (part: string): string => `./${part}/index.mjs`;
+const partPath = (part: string): string => `./${part}/index.cjs`;
 
 const bundledApart = (found: Map<string, string>): Plugin => ({
   name: 'bundled-apart',

@@ -21,8 +21,13 @@ import {
 } from '#core/ports/tool-sign-in.ts';
 import { signInFetch } from './sign-in-fetch.ts';
 
-/** Imported dynamically to be the same copy, apart from a function's own code, as that of sessions with servers. */
-const sdk = await import('@modelcontextprotocol/client');
+let sdk: typeof import('@modelcontextprotocol/client');
+
+/** Imports the SDK dynamically: the same copy, apart from a function's own code, as that of sessions with servers. */
+export async function loadOAuthClient(outbound: OutboundExchanges): Promise<ToolSignIn> {
+  sdk = await import('@modelcontextprotocol/client');
+  return new OAuthClient(outbound);
+}
 
 /** Maximum length of the provider's own text in an error. */
 const MAX_WORD = 60;
@@ -62,7 +67,7 @@ interface Grant {
 }
 
 /** Implements {@link ToolSignIn}. Its `auth` follows the rules of MCP's specification for clients. */
-export class OAuthClient implements ToolSignIn {
+class OAuthClient implements ToolSignIn {
   readonly #fetch: ReturnType<typeof signInFetch>;
 
   constructor(outbound: OutboundExchanges) {

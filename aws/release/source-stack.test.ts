@@ -17,7 +17,7 @@ async function failure(sourcemap: boolean): Promise<string> {
   const folder = mkdtempSync(join(tmpdir(), 'source-stack-'));
   onTestFinished(() => rmSync(folder, { recursive: true }));
   writeFileSync(join(folder, 'failing.ts'), SOURCE);
-  const outfile = join(folder, 'failing.mjs');
+  const outfile = join(folder, 'failing.cjs');
   await build({ entryPoints: [join(folder, 'failing.ts')], outfile, minify: true, sourcemap, format: 'esm' });
   // Derived from the text instead of importing the file: the test runner would map the stack itself.
   const column = readFileSync(outfile, 'utf8').indexOf('new Error') + 1;

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { SourceMap } from 'node:module';
 
-const PLACE = /file:\/\/(\/[^\s()]+\.mjs):(\d+):(\d+)/g;
+const PLACE = /file:\/\/(\/[^\s()]+\.cjs):(\d+):(\d+)/g;
 
 /**
  * Maps an error's stack to our sources, for files with source maps beside them. Node's `--enable-source-maps` does the
