@@ -134,6 +134,27 @@ export class SqliteTable implements Table {
     return { items, cursor: plan.cursorAfter(items.at(-1)!) };
   }
 
+  async count(queries: readonly Query[]): Promise<number> {
+    const plans = queries.map(planQuery);
+    let count = 0;
+    for (const plan of plans) {
+      const { where, values } = this.#within(plan);
+      const sql = `SELECT count(*) AS count FROM ${this.#name} WHERE ${where.join(' AND ')}`;
+      count += this.#prepare(sql).get(...values)!.count as number;
+    }
+    if (!this.#database.hasWaiting(this.#name)) return count;
+    const areIn = plans.map(isPlacedIn);
+    const timesIn = (row: Placed | undefined): number => (row ? areIn.filter((isIn) => isIn(row)).length : 0);
+    const stored = this.#prepare(
+      `SELECT pk, sk, gsi1pk, gsi1sk, gsi2pk, gsi2sk FROM ${this.#name} WHERE pk = ? AND sk = ?`,
+    );
+    for (const row of this.#database.allWaiting(this.#name, () => true)) {
+      count -= timesIn(stored.get(row.pk, row.sk) as unknown as Placed | undefined);
+      if (row.text !== undefined) count += timesIn(row);
+    }
+    return count;
+  }
+
   async transact(operations: readonly TransactOperation[]): Promise<TransactResult> {
     checkTransaction(operations);
     // Validate all operations before any condition is checked.
@@ -271,10 +292,11 @@ export class SqliteTable implements Table {
   }
 
   /** Returns whether a row matches the query; equivalent to {@link SqliteTable.#select}. */
-  #isIn({ pk, sk, index, reverse, after }: QueryPlan): (row: Row) => boolean {
-    const { partitionKey, sortKey } = index ? TABLE_SCHEMA.indexes[index] : TABLE_SCHEMA;
+  #isIn(plan: QueryPlan): (row: Row) => boolean {
+    const { index, reverse, after } = plan;
+    const sortKey = index ? TABLE_SCHEMA.indexes[index].sortKey : TABLE_SCHEMA.sortKey;
     const now = epochSeconds(this.#clock.now());
-    const limits = sk ? bounds(sk) : [];
+    const isPlaced = isPlacedIn(plan);
     const isPast = (row: Row, { indexSk, pk, sk }: Position): boolean => {
       const order = index
         ? compareUtf8(row[sortKey]!, indexSk!) || compareUtf8(row.pk, pk) || compareUtf8(row.sk, sk)
@@ -282,23 +304,18 @@ export class SqliteTable implements Table {
       return reverse ? order < 0 : order > 0;
     };
     return (row) =>
-      row[partitionKey] === pk &&
+      isPlaced(row) &&
       row.text !== undefined &&
       (row.ttl === null || row.ttl > now) &&
-      limits.every(([comparison, bound]) => COMPARE[comparison](compareUtf8(row[sortKey]!, bound))) &&
       (after === undefined || isPast(row, after));
   }
 
-  #select(
-    { pk, sk, index, reverse, after }: QueryPlan,
-    columns: readonly string[],
-    limit: number,
-  ): { sql: string; values: SQLInputValue[] } {
+  /** The conditions on the keys of a query. */
+  #within({ pk, sk, index, reverse, after }: QueryPlan): { where: string[]; values: SQLInputValue[] } {
     const { partitionKey, sortKey } = index ? TABLE_SCHEMA.indexes[index] : TABLE_SCHEMA;
-    const direction = reverse ? 'DESC' : 'ASC';
     const beyond = reverse ? '<' : '>';
-    const where = [`${partitionKey} = ?`, '(ttl IS NULL OR ttl > ?)'];
-    const values: SQLInputValue[] = [pk, epochSeconds(this.#clock.now())];
+    const where = [`${partitionKey} = ?`];
+    const values: SQLInputValue[] = [pk];
     for (const [comparison, bound] of sk ? bounds(sk) : []) {
       // A later page starts at the end of the earlier one, not at the bound. The plus stops SQLite from seeking to the
       // bound.
@@ -306,6 +323,17 @@ export class SqliteTable implements Table {
       where.push(`${isPassed ? '+' : ''}${sortKey} ${comparison} ?`);
       values.push(bound);
     }
+    return { where, values };
+  }
+
+  #select(plan: QueryPlan, columns: readonly string[], limit: number): { sql: string; values: SQLInputValue[] } {
+    const { index, reverse, after } = plan;
+    const sortKey = index ? TABLE_SCHEMA.indexes[index].sortKey : TABLE_SCHEMA.sortKey;
+    const direction = reverse ? 'DESC' : 'ASC';
+    const beyond = reverse ? '<' : '>';
+    const { where, values } = this.#within(plan);
+    where.push('(ttl IS NULL OR ttl > ?)');
+    values.push(epochSeconds(this.#clock.now()));
     if (after && index) {
       where.push(`${sortKey} ${beyond}= ?`, `(${sortKey}, pk, sk) ${beyond} (?, ?, ?)`);
       values.push(after.indexSk!, after.indexSk!, after.pk, after.sk);
@@ -332,7 +360,7 @@ interface Write {
 }
 
 /** Keys of a row. Index keys are present if the row is in that index. */
-type Placed = Pick<Row, 'pk' | 'sk' | 'gsi1sk' | 'gsi2sk'>;
+type Placed = Pick<Row, 'pk' | 'sk' | 'gsi1pk' | 'gsi1sk' | 'gsi2pk' | 'gsi2sk'>;
 
 /**
  * Recently read or written items, and keys known to be missing, so that repeated reads of the same key, agent,
@@ -402,6 +430,15 @@ function frozen<T>(value: T): T {
   if (typeof value !== 'object' || value === null || Object.isFrozen(value)) return value;
   for (const member of Object.values(value)) frozen(member);
   return Object.freeze(value);
+}
+
+/** Returns whether the keys of a row match the query. */
+function isPlacedIn({ pk, sk, index }: QueryPlan): (row: Placed) => boolean {
+  const { partitionKey, sortKey } = index ? TABLE_SCHEMA.indexes[index] : TABLE_SCHEMA;
+  const limits = sk ? bounds(sk) : [];
+  return (row) =>
+    row[partitionKey] === pk &&
+    limits.every(([comparison, bound]) => COMPARE[comparison](compareUtf8(row[sortKey]!, bound)));
 }
 
 type Comparison = '<' | '<=' | '>' | '>=';
