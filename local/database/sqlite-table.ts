@@ -185,11 +185,14 @@ export class SqliteTable implements Table {
     return { ok: true };
   }
 
-  /** Removes at most `limit` expired items and returns their number. Call it again while it returns `limit`. */
-  async purgeExpired(limit = 500): Promise<number> {
-    const count = await this.#database.purge(this.#name, epochSeconds(this.#clock.now()), limit);
-    if (count > 0) this.#remembered.clear();
-    return count;
+  /** Removes at most `limit` expired items and returns their number. Call {@link SqliteTable.forget} afterwards. */
+  purgeExpired(limit: number): Promise<number> {
+    return this.#database.purge(this.#name, epochSeconds(this.#clock.now()), limit);
+  }
+
+  /** Forgets items in memory, among which are expired ones that are no longer stored. */
+  forget(): void {
+    this.#remembered.clear();
   }
 
   #read(key: Key, name: string): Item | undefined {
