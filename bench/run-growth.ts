@@ -53,7 +53,9 @@ export async function benchRunGrowth(): Promise<Row[]> {
       kept.push(many);
       rows.push(...(await besideFew(many, few, llmUrl)));
     }
-    return [...rows, ...computed(kept), ...(await upkeepOf(kept[0]!, folder, llmUrl))];
+    rows.push(...computed(kept));
+    for (const work of worksOf(kept[0]!, folder)) rows.push(await duringWork(kept[0]!, llmUrl, work));
+    return rows;
   } finally {
     llm.process.kill();
     rmSync(folder, { recursive: true, force: true });
@@ -107,17 +109,7 @@ export async function besideFew(many: RunData, few: RunData, llmUrl: string): Pr
       compare('start until the first answer', ({ startMs }) => startMs, ms, 1.2),
       compare('memory after the start', ({ memory }) => memory, megabytes, 1.1),
     ];
-    const loads: [Load[], Load[]] = [[], []];
-    for (let turn = -1; turn < TURNS; turn++) {
-      for (const [side, platform] of [beside, ours].entries()) {
-        const result = await calls(platform);
-        if (result.failed > 0) throw new Error(`${result.failed} calls failed`);
-        if (turn >= 0) loads[side]!.push(result);
-      }
-    }
-    const [p50b, p50] = loads.map((all) => median(all.map(({ p50Ms }) => p50Ms))) as [number, number];
-    const what = `prompt call, 10 connections, p50, with ${number(many.count)} runs`;
-    rows.push(ratioRow(what, [p50, ms], [p50b, `with ${number(few.count)}`], 1.1));
+    // Before the calls, which are all in the same minute.
     const fewLists = listsOf(few);
     for (const [index, { name, first, last }] of listsOf(many).entries()) {
       const [firstFew, firstMany, lastMany] = await timesOf([
@@ -129,6 +121,17 @@ export async function besideFew(many: RunData, few: RunData, llmUrl: string): Pr
       rows.push(ratioRow(`${of}, first page`, [firstMany!, ms], [firstFew!, `with ${number(few.count)}`], 2));
       rows.push(ratioRow(`${of}, last page`, [lastMany!, ms], [firstMany!, 'first page'], 1.5));
     }
+    const loads: [Load[], Load[]] = [[], []];
+    for (let turn = -1; turn < TURNS; turn++) {
+      for (const [side, platform] of [beside, ours].entries()) {
+        const result = await calls(platform);
+        if (result.failed > 0) throw new Error(`${result.failed} calls failed`);
+        if (turn >= 0) loads[side]!.push(result);
+      }
+    }
+    const [p50b, p50] = loads.map((all) => median(all.map(({ p50Ms }) => p50Ms))) as [number, number];
+    const what = `prompt call, 10 connections, p50, with ${number(many.count)} runs`;
+    rows.push(ratioRow(what, [p50, ms], [p50b, `with ${number(few.count)}`], 1.1));
     return rows;
   } finally {
     await beside.stop();
@@ -198,44 +201,56 @@ export function computed(all: readonly RunData[]): Row[] {
   ];
 }
 
-/** Measures calls of one platform without and with work on its data. */
-export async function upkeepOf(data: RunData, folder: string, llmUrl: string): Promise<Row[]> {
-  const archive = join(folder, 'backup.tar.gz');
-  const backup = (): Work => {
-    const args = ['cli/main.ts', 'backup', archive, '--data', data.folder];
-    const done = promisify(execFile)(process.execPath, args, { cwd: ROOT });
-    let isOver = false;
-    done.finally(() => (isOver = true)).catch(() => {});
-    return { isOver: () => isOver, end: () => done };
-  };
-  const read = (sql: string) => (): Work => {
-    const db = new DatabaseSync(join(data.folder, DATABASE), { readOnly: true });
-    return { isOver: () => db.prepare(sql).get()!.over === 1, end: async () => db.close() };
-  };
-  const change = (sql: string): void => {
+/** Work on the data of a platform while that answers calls. */
+interface Work {
+  readonly what: string;
+  /** Changes the data of the stopped platform so that the work is due. */
+  readonly prepare: () => void;
+  readonly begin: () => { readonly isOver: () => boolean; readonly end: () => Promise<unknown> };
+}
+
+export function worksOf(data: RunData, folder: string): Work[] {
+  const change = (sql: string) => (): void => {
     const db = new DatabaseSync(join(data.folder, DATABASE));
     db.exec(sql);
     db.close();
   };
-  const rows = [await duringWork(data, llmUrl, `a backup of ${number(data.count)} runs`, backup)];
-  rmSync(archive);
-  change(`UPDATE runs SET ttl = 1 WHERE (pk, sk) IN
-    (SELECT pk, sk FROM runs INDEXED BY runs_ttl WHERE ttl IS NOT NULL ORDER BY ttl LIMIT ${EXPIRED})`);
-  const areGone = 'SELECT NOT EXISTS (SELECT 1 FROM runs WHERE ttl = 1) AS over';
-  rows.push(await duringWork(data, llmUrl, `the expiry of ${number(EXPIRED)} runs`, read(areGone)));
-  // The records of half of all runs, whole pages at a time.
-  change(`DELETE FROM runs WHERE pk BETWEEN 'WS#${data.workspaceId}#RUN#0' AND 'WS#${data.workspaceId}#RUN#7'`);
-  const isSmall = 'SELECT freelist_count < 0.26 * page_count AS over FROM pragma_freelist_count, pragma_page_count';
-  rows.push(await duringWork(data, llmUrl, 'the return of space to the disk', read(isSmall)));
-  return rows;
+  const until = (sql: string) => () => {
+    const db = new DatabaseSync(join(data.folder, DATABASE), { readOnly: true });
+    return { isOver: () => db.prepare(sql).get()!.over === 1, end: async () => db.close() };
+  };
+  return [
+    {
+      what: `a backup of ${number(data.count)} runs`,
+      prepare() {},
+      begin() {
+        const args = ['cli/main.ts', 'backup', join(folder, 'backup.tar.gz'), '--data', data.folder];
+        const done = promisify(execFile)(process.execPath, args, { cwd: ROOT });
+        let isOver = false;
+        done.finally(() => (isOver = true)).catch(() => {});
+        return { isOver: () => isOver, end: () => done };
+      },
+    },
+    {
+      what: `the expiry of ${number(EXPIRED)} runs`,
+      prepare: change(`UPDATE runs SET ttl = 1 WHERE (pk, sk) IN
+        (SELECT pk, sk FROM runs INDEXED BY runs_ttl WHERE ttl IS NOT NULL ORDER BY ttl LIMIT ${EXPIRED})`),
+      begin: until('SELECT NOT EXISTS (SELECT 1 FROM runs WHERE ttl = 1) AS over'),
+    },
+    {
+      what: 'the return of space to the disk',
+      // The records of half of all runs.
+      prepare: change(
+        `DELETE FROM runs WHERE pk BETWEEN 'WS#${data.workspaceId}#RUN#0' AND 'WS#${data.workspaceId}#RUN#7'`,
+      ),
+      begin: until('SELECT freelist_count < 0.26 * page_count AS over FROM pragma_freelist_count, pragma_page_count'),
+    },
+  ];
 }
 
-interface Work {
-  readonly isOver: () => boolean;
-  readonly end: () => Promise<unknown>;
-}
-
-async function duringWork(data: RunData, llmUrl: string, what: string, begin: () => Work): Promise<Row> {
+/** Measures calls of one platform without and with some work. */
+export async function duringWork(data: RunData, llmUrl: string, { what, prepare, begin }: Work): Promise<Row> {
+  prepare();
   const quiet: Load[] = [];
   // Without the timer that begins work on the data, five seconds after the start.
   const before = await startOn(data, llmUrl);

@@ -49,17 +49,17 @@ async function rowsReadByStart(): Promise<number> {
   let rows = 0;
   const { all, get, iterate } = StatementSync.prototype;
   vi.spyOn(StatementSync.prototype, 'all').mockImplementation(function (this: StatementSync, ...values) {
-    const found = all.apply(this, values as never[]);
+    const found = all.apply(this, values as never);
     rows += found.length;
     return found;
   });
   vi.spyOn(StatementSync.prototype, 'get').mockImplementation(function (this: StatementSync, ...values) {
-    const found = get.apply(this, values as never[]);
+    const found = get.apply(this, values as never);
     if (found !== undefined) rows += 1;
     return found;
   });
   vi.spyOn(StatementSync.prototype, 'iterate').mockImplementation(function (this: StatementSync, ...values) {
-    const found = iterate.apply(this, values as never[]);
+    const found = iterate.apply(this, values as never);
     return found.map((row) => {
       rows += 1;
       return row;

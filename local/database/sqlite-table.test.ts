@@ -39,8 +39,8 @@ describe('SqliteTable', () => {
     ]);
     const expectSame = async () => {
       const pages = await Promise.all(queries.map((query) => table.query({ ...query, limit: 1000 })));
-      const counted = pages.reduce((sum, { items }) => sum + items.length, 0);
-      expect(await table.count(queries)).toBe(counted);
+      const counted = pages.map(({ items }) => items.length);
+      expect(await table.count(queries)).toEqual(counted);
       return counted;
     };
     for (let n = 0; n < 300; n += 1) {
@@ -53,8 +53,8 @@ describe('SqliteTable', () => {
     expect(database.hasWaiting('runs')).toBe(true);
     const counted = await expectSame();
     await database.settle();
-    expect(await expectSame()).toBe(counted);
-    expect(counted).toBeGreaterThan(20);
+    expect(await expectSame()).toEqual(counted);
+    expect(Math.min(...counted)).toBeGreaterThan(2);
   });
 
   test('shares with its callers nothing that they can change', async () => {

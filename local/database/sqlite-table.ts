@@ -134,25 +134,29 @@ export class SqliteTable implements Table {
     return { items, cursor: plan.cursorAfter(items.at(-1)!) };
   }
 
-  async count(queries: readonly Query[]): Promise<number> {
+  async count(queries: readonly Query[]): Promise<number[]> {
     const plans = queries.map(planQuery);
-    let count = 0;
-    for (const plan of plans) {
+    const counts = plans.map((plan) => {
       const { where, values } = this.#within(plan);
       const sql = `SELECT count(*) AS count FROM ${this.#name} WHERE ${where.join(' AND ')}`;
-      count += this.#prepare(sql).get(...values)!.count as number;
-    }
-    if (!this.#database.hasWaiting(this.#name)) return count;
+      return this.#prepare(sql).get(...values)!.count as number;
+    });
+    if (!this.#database.hasWaiting(this.#name)) return counts;
+    const ofPartition = Map.groupBy(plans.keys(), (n) => partitionOf(plans[n]!));
     const areIn = plans.map(isPlacedIn);
-    const timesIn = (row: Placed | undefined): number => (row ? areIn.filter((isIn) => isIn(row)).length : 0);
+    const add = (row: Placed | undefined, change: 1 | -1): void => {
+      for (const partition of row ? partitionsOf(row) : []) {
+        for (const n of ofPartition.get(partition) ?? []) if (areIn[n]!(row!)) counts[n]! += change;
+      }
+    };
     const stored = this.#prepare(
       `SELECT pk, sk, gsi1pk, gsi1sk, gsi2pk, gsi2sk FROM ${this.#name} WHERE pk = ? AND sk = ?`,
     );
     for (const row of this.#database.allWaiting(this.#name, () => true)) {
-      count -= timesIn(stored.get(row.pk, row.sk) as unknown as Placed | undefined);
-      if (row.text !== undefined) count += timesIn(row);
+      add(stored.get(row.pk, row.sk) as unknown as Placed | undefined, -1);
+      if (row.text !== undefined) add(row, 1);
     }
-    return count;
+    return counts;
   }
 
   async transact(operations: readonly TransactOperation[]): Promise<TransactResult> {
@@ -434,6 +438,10 @@ function frozen<T>(value: T): T {
   for (const member of Object.values(value)) frozen(member);
   return Object.freeze(value);
 }
+
+/** Names the partition of a query, as {@link partitionsOf} names those of a row. */
+const partitionOf = ({ pk, index }: QueryPlan): string => `${index ?? ''} ${pk}`;
+const partitionsOf = ({ pk, gsi1pk, gsi2pk }: Placed): string[] => [` ${pk}`, `gsi1 ${gsi1pk}`, `gsi2 ${gsi2pk}`];
 
 /** Returns whether the keys of a row match the query. */
 function isPlacedIn({ pk, sk, index }: QueryPlan): (row: Placed) => boolean {

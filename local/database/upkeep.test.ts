@@ -54,8 +54,8 @@ test('expired items go in small pieces, all in one round, and calls are answered
   const isOver = round.then(() => true);
   while (!(await Promise.race([isOver, table.put({ pk: 'p', sk: 'call', n: writes }).then(() => false)]))) writes += 1;
   await again;
-  expect(Math.max(...pieces)).toBe(100);
-  expect(pieces.length).toBe(11);
+  expect(Math.max(...pieces)).toBe(200);
+  expect(pieces.length).toBe(6);
   expect(pieces.reduce((sum, count) => sum + count)).toBe(1_050);
   expect(writes).toBeGreaterThan(pieces.length);
   await upkeep.close();
@@ -74,7 +74,7 @@ test('a round that is closed ends after its piece', async () => {
   await expect.poll(() => clock.sleepers).toBe(1);
   await upkeep.close();
   await round;
-  expect(pieces).toEqual([100]);
+  expect(pieces).toEqual([200]);
 });
 
 test('a file gives unused pages back in small pieces, and keeps a quarter for new records', async () => {

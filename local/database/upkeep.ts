@@ -5,12 +5,14 @@ import type { SqliteTable } from './sqlite-table.ts';
 
 const EVERY_MS = 5_000;
 /** Items in one transaction. In a large table each is on pages of its own, and a write of the platform may wait for all. */
-const MAX_ITEMS = 100;
+const MAX_ITEMS = 200;
 /** Pages returned to the disk in one transaction. */
 const MAX_PAGES = 100;
-/** Pause after a piece as a multiple of its duration: the rest of the time belongs to writes. */
-const REST = 9;
-const MIN_REST_MS = 10;
+/**
+ * Minimum pause after a piece, several times as long as a piece takes. The pause is at least as long as the piece took, its wait
+ * for the thread included, so that a slow disk or a busy platform slows it down.
+ */
+const MIN_REST_MS = 20;
 
 interface UpkeepDeps extends Pick<Deps, 'log'> {
   readonly clock: Pick<Clock, 'sleep'>;
@@ -73,7 +75,7 @@ export class Upkeep {
       const count = await work();
       done += count;
       if (count < max) return done;
-      await this.#deps.clock.sleep(Math.max(MIN_REST_MS, REST * (performance.now() - began)), signal);
+      await this.#deps.clock.sleep(Math.max(MIN_REST_MS, performance.now() - began), signal);
     }
   }
 }

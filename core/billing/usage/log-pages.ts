@@ -53,8 +53,8 @@ export interface LogSource {
   readonly between: (range: SortKeys, pageSize: number) => AsyncIterable<LogEntry>;
   /** Number of entries that the source has for a roll-up. @default - all its runs */
   readonly entriesOf?: (rollup: Rollup) => number;
-  /** Counts a part of the log in a fraction of the time that it takes to read it. Absent where that is not possible. */
-  readonly countIn?: ((range: SortKeys) => Promise<number>) | undefined;
+  /** Counts parts of the log in a fraction of the time that it takes to read them. Absent where that is not possible. */
+  readonly countIn?: ((ranges: readonly SortKeys[]) => Promise<number[]>) | undefined;
   /** Whether `countIn` also counts what `between` leaves out. */
   readonly hasOthers?: boolean;
 }
@@ -64,10 +64,10 @@ const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
 /** Entries that may be read to reach the first one of a page. To find a closer place would cost as much. */
 const MAX_PASSED = 100;
-/** A count that includes the entries to pass is allowed to be this large: it takes about as long as to read a page. */
-const MAX_COUNTED = 100_000;
-/** Enough to halve a day down to a millisecond. */
-const MAX_TRIES = 27;
+/** To count more takes longer than to read the entries that come before any page. */
+const MAX_COUNTED = 1_000_000;
+/** Parts of a time that are counted together. A few rounds find a place in an hour, however unevenly its runs are spread. */
+const PARTS = 8;
 
 /**
  * Reads one page of a log. Roll-ups tell the number of matching runs of each day and hour: what has no match and what is
@@ -153,29 +153,19 @@ async function pass(day: Day, count: number, source: LogSource): Promise<{ end: 
     [start, end] = [day.start + hour * HOUR_MS, day.start + (hour + 1) * HOUR_MS];
     within = hours.get(hour)!;
   }
-  if (countIn === undefined || day.read !== day.matching || count - passed <= MAX_PASSED) return { end, passed };
-  // Unfinished runs and installations are in the same index, but in no log.
-  const isExact = !hasOthers || (within <= MAX_COUNTED && (await countIn(between(start, end))) === within);
-  return isExact ? passEntries(countIn, { start, end, passed, within }, count) : { end, passed };
-}
-
-/** Comes close to the entry by turns of an estimate, for entries that are spread evenly, and of halving the time. */
-async function passEntries(
-  countIn: NonNullable<LogSource['countIn']>,
-  { start, end, passed, within }: { start: number; end: number; passed: number; within: number },
-  count: number,
-): Promise<{ end: number; passed: number }> {
-  let later = { end, passed };
-  let [first, most] = [start, passed + within];
-  for (let tries = 0; tries < MAX_TRIES && count - later.passed > MAX_PASSED && later.end - first > 1; tries++) {
-    const share = tries % 2 === 0 ? (count - MAX_PASSED / 2 - later.passed) / (most - later.passed) : 0.5;
-    const guess = Math.round(later.end - share * (later.end - first));
-    const time = Math.min(later.end - 1, Math.max(first + 1, guess));
-    const found = later.passed + (await countIn(between(time, later.end)));
-    if (found <= count) later = { end: time, passed: found };
-    else [first, most] = [time, found];
+  if (countIn === undefined || day.read !== day.matching || within > MAX_COUNTED) return { end, passed };
+  for (let isFirst = true; count - passed > MAX_PASSED && end - start > 1; isFirst = false) {
+    const step = Math.ceil((end - start) / PARTS);
+    const ends = Array.from({ length: Math.ceil((end - start) / step) }, (_, n) => end - n * step);
+    const counts = await countIn(ends.map((each) => between(Math.max(start, each - step), each)));
+    // Unfinished runs and installations are in the same index, but in no log.
+    if (isFirst && hasOthers && counts.reduce((sum, n) => sum + n) !== within) break;
+    let part = 0;
+    for (; part < counts.length - 1 && passed + counts[part]! <= count; part++) passed += counts[part]!;
+    end = ends[part]!;
+    start = Math.max(start, end - step);
   }
-  return later;
+  return { end, passed };
 }
 
 /** Returns the sort keys of a part of a log; in some of them the id follows the time. */

@@ -1,3 +1,4 @@
+import { batchesOf } from '#core/base/batches.ts';
 import { httpStatusOf } from '#core/base/errors.ts';
 import { type EndStatus, isInstallation } from '#core/base/run-kinds.ts';
 import type { Deps } from '#core/ports/deps.ts';
@@ -143,7 +144,11 @@ export class UsageStore {
 
   #counterOf(all: readonly Query[]): LogSource['countIn'] {
     const { runs } = this.#deps;
-    return runs.count && ((range) => runs.count!(all.map((query) => ({ ...query, sk: { between: range } }))));
+    if (runs.count === undefined) return undefined;
+    return async (ranges) => {
+      const queries = ranges.flatMap((range) => all.map((query): Query => ({ ...query, sk: { between: range } })));
+      return batchesOf(await runs.count!(queries), all.length).map((counts) => counts.reduce((sum, n) => sum + n));
+    };
   }
 
   async *#endedRuns(range: SortKeys, pageSize: number): AsyncGenerator<LogEntry> {
