@@ -76,7 +76,7 @@ async function startOn(data: RunData, llmUrl: string): Promise<Started> {
   return { ...known, startMs: performance.now() - began, memory: residentBytes(platform.process.pid!) };
 }
 
-export const calls = ({ url, key }: Platform, seconds = 3): Promise<Load> =>
+const calls = ({ url, key }: Platform, seconds = 3): Promise<Load> =>
   load(`${url}/main/agent-0/v1/run`, [`Authorization: Bearer ${key}`], {
     connections: 10,
     seconds,
@@ -84,7 +84,7 @@ export const calls = ({ url, key }: Platform, seconds = 3): Promise<Load> =>
   });
 
 /** Compares starts, memory, calls and lists. */
-export async function besideFew(many: RunData, few: RunData, llmUrl: string): Promise<Row[]> {
+async function besideFew(many: RunData, few: RunData, llmUrl: string): Promise<Row[]> {
   const starts: [Started[], Started[]] = [[], []];
   // Reads the file into the machine's cache, as on a machine that runs.
   for (const data of [few, many]) await (await startOn(data, llmUrl)).stop();
@@ -185,7 +185,7 @@ async function timesOf(requests: readonly (readonly [Platform, string])[]): Prom
 }
 
 /** What a hundred million would take: each of them adds as much as those between the two largest measurements. */
-export function computed(all: readonly RunData[]): Row[] {
+function computed(all: readonly RunData[]): Row[] {
   const [less, more] = all.slice(-2) as [RunData, RunData];
   const each = (sizeOf(more) - sizeOf(less)) / (more.count - less.count);
   const size = sizeOf(more) + each * (COMPUTED - more.count);
@@ -209,7 +209,7 @@ interface Work {
   readonly begin: () => { readonly isOver: () => boolean; readonly end: () => Promise<unknown> };
 }
 
-export function worksOf(data: RunData, folder: string): Work[] {
+function worksOf(data: RunData, folder: string): Work[] {
   const change = (sql: string) => (): void => {
     const db = new DatabaseSync(join(data.folder, DATABASE));
     db.exec(sql);
@@ -249,15 +249,16 @@ export function worksOf(data: RunData, folder: string): Work[] {
 }
 
 /** Measures calls of one platform without and with some work. */
-export async function duringWork(data: RunData, llmUrl: string, { what, prepare, begin }: Work): Promise<Row> {
+async function duringWork(data: RunData, llmUrl: string, { what, prepare, begin }: Work): Promise<Row> {
   prepare();
-  const quiet: Load[] = [];
-  // Without the timer that begins work on the data, five seconds after the start.
+  // Not the same process: some work begins five seconds after the start.
   const before = await startOn(data, llmUrl);
-  quiet.push(await calls(before, 4));
+  await calls(before, 2);
+  const quiet = [await calls(before, 2)];
   await before.stop();
   const platform = await startOn(data, llmUrl);
   try {
+    await calls(platform, 2);
     const busy: Load[] = [];
     const began = performance.now();
     const work = begin();
