@@ -17,6 +17,7 @@ import { benchPrompts } from './prompts.ts';
 import { describeRegression, figuresOf, type Regression, regressionsOf } from './regressions.ts';
 import { committedResults, conditions, keepResults, type Results, tableOf } from './results.ts';
 import { benchRoundTrips } from './round-trips.ts';
+import { benchRunGrowth } from './run-growth.ts';
 import { benchSandboxes } from './sandboxes.ts';
 import { benchSchedules } from './schedules.ts';
 import { benchServices } from './services.ts';
@@ -47,6 +48,7 @@ const SECTIONS: { readonly [name: string]: (minutes?: number) => Promise<Row[]> 
   dashboard: benchDashboard,
   docs: benchDocs,
   usage: benchUsage,
+  growth: benchRunGrowth,
   tasks: benchTasks,
   telemetry: benchTelemetry,
   prices: () => withPlatform(benchPrices),
@@ -66,7 +68,7 @@ const SECTIONS: { readonly [name: string]: (minutes?: number) => Promise<Row[]> 
 };
 
 /** Sections that take minutes and run only on request. */
-const LONG: readonly string[] = ['soak', 'dashboard-soak'];
+const LONG: readonly string[] = ['growth', 'soak', 'dashboard-soak'];
 
 /** Number of repetitions: a figure that is worse once may be noise, a figure that is always worse is not. */
 const TRIES = 3;
@@ -76,7 +78,8 @@ const HELP = `Usage: npm run bench [-- OPTIONS]
 Options:
   --only SECTION   measure this only; more than once for more sections:
                    ${Object.keys(SECTIONS).join(', ')}
-  --soak           measure memory over time, too: of the platform ten minutes, of the dashboard's list of runs thirty
+  --soak           measure memory over time, too: of the platform ten minutes, of the dashboard's list of runs thirty; and
+                   a data folder with ten million runs, which needs 25 GB in TMPDIR
   --minutes N      so long instead, and keep no results
   --check          compare with bench/results instead of writing there, and fail if a figure is worse by more than its
                    tolerance (counts: nothing, ratios: a quarter, times: twice as long) in each of three tries;

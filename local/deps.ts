@@ -35,6 +35,7 @@ import { openDatabase } from './database/database.ts';
 import { LocalFeed } from './database/local-feed.ts';
 import { SqliteScan } from './database/sqlite-scan.ts';
 import { SqliteTable } from './database/sqlite-table.ts';
+import { Upkeep } from './database/upkeep.ts';
 import { FileVault } from './files/file-vault.ts';
 import { FolderBlobs } from './files/folder-blobs.ts';
 import { FreeSpace } from './files/free-space.ts';
@@ -51,9 +52,6 @@ import { LocalServiceHost } from './services/local-service-host.ts';
 import { wayToServices } from './services/own-way.ts';
 import { startSums } from './start-sums.ts';
 import { operatorTelemetryOf } from './telemetry/operator.ts';
-
-/** Short, so that each batch of expired items is small and no request waits for it. */
-const PURGE_INTERVAL_MS = 5_000;
 
 /** Many runs that end within this time add to their sums in one write, before their rows reach the database file. */
 const SUM_EVERY_MS = 100;
@@ -144,11 +142,8 @@ export async function localDeps(config: LocalConfig, listening: Gateway): Promis
     boot: (serviceId, token) => bootDocument(deps, serviceId, token),
     take: (reports) => takeReports(deps, reports),
   });
-  const purge = setInterval(() => {
-    for (const table of Object.values(tables)) {
-      table.purgeExpired().catch((error) => log.warn('expired items were not removed', { error: String(error) }));
-    }
-  }, PURGE_INTERVAL_MS).unref();
+  const upkeep = new Upkeep({ clock, log, database, tables: Object.values(tables) });
+  upkeep.start();
 
   const { payments, scripted: scriptedStripe } = await localPayments(config, clock);
   const outbound = new HttpOutbound({ clock, ownHosts: config.outboundHosts });
@@ -238,7 +233,6 @@ export async function localDeps(config: LocalConfig, listening: Gateway): Promis
     watching: { pollMs: WATCH_POLL_MS, closing: closing.signal },
     endWatching: () => closing.abort(),
     async close(force = false) {
-      clearInterval(purge);
       hostState.close();
       await scriptedStripe?.close();
       await serviceHost.close();
@@ -249,6 +243,7 @@ export async function localDeps(config: LocalConfig, listening: Gateway): Promis
       await Promise.race([Promise.allSettled(pending), tooLong]);
       ended.abort();
       await feed.close();
+      await upkeep.close();
       await database.close();
     },
   };

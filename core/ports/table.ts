@@ -149,6 +149,11 @@ export interface Table {
   /** Deleting a missing item succeeds, unless the condition forbids it. */
   delete(key: Key, condition?: Condition): Promise<WriteResult>;
   query(query: Query): Promise<Page>;
+  /**
+   * Returns the number of all items of each query, which may include expired items that are not deleted yet. Absent where
+   * counting costs as much as reading, as on AWS.
+   */
+  count?(queries: readonly Query[]): Promise<number[]>;
   /** 1 to 100 operations on different items, all or none. */
   transact(operations: readonly TransactOperation[]): Promise<TransactResult>;
 }

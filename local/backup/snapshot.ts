@@ -24,12 +24,14 @@ export async function snapshot(path: string, copy: string, folder: string): Prom
     db.exec('PRAGMA query_only = ON; PRAGMA busy_timeout = 10000');
     const journal = await readTogether(db, path, folder);
     await backup(db, copy);
+    // While this state is being read, the platform's changes cannot go into its file, and their log grows.
+    db.close();
     return complete(copy, journal);
   } catch (error) {
     const isFull = (error as { errcode?: number }).errcode === SQLITE_FULL;
     throw isFull ? Object.assign(new Error('no space left for a copy of the database'), { code: 'ENOSPC' }) : error;
   } finally {
-    db.close();
+    if (db.isOpen) db.close();
   }
 }
 

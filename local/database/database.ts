@@ -42,6 +42,8 @@ export interface Database {
   settle(): Promise<void>;
   /** Removes at most `limit` items that expired by `now` (epoch seconds), and returns their number. */
   purge(table: TableName, now: number, limit: number): Promise<number>;
+  /** Returns at most `maxPages` unused pages of the file to the disk, if many are unused, and their number. */
+  shrink(maxPages: number): Promise<number>;
   /** Flushes everything into the one file and releases it for other processes. */
   close(): Promise<void>;
 }
@@ -209,6 +211,10 @@ class MemoryDatabase extends WaitingRows implements Database {
     return this.#written.purge(table, now, limit);
   }
 
+  async shrink(): Promise<number> {
+    return 0;
+  }
+
   async close(): Promise<void> {
     this.endWrites();
     if (this.db.isOpen) this.db.close();
@@ -307,6 +313,10 @@ class FileDatabase extends WaitingRows implements Database {
 
   purge(table: TableName, now: number, limit: number): Promise<number> {
     return this.#thread.perform({ do: 'purge', table, now, limit });
+  }
+
+  shrink(maxPages: number): Promise<number> {
+    return this.#thread.perform({ do: 'shrink', maxPages });
   }
 
   async close(): Promise<void> {

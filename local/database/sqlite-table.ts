@@ -134,6 +134,31 @@ export class SqliteTable implements Table {
     return { items, cursor: plan.cursorAfter(items.at(-1)!) };
   }
 
+  async count(queries: readonly Query[]): Promise<number[]> {
+    const plans = queries.map(planQuery);
+    const counts = plans.map((plan) => {
+      const { where, values } = this.#within(plan);
+      const sql = `SELECT count(*) AS count FROM ${this.#name} WHERE ${where.join(' AND ')}`;
+      return this.#prepare(sql).get(...values)!.count as number;
+    });
+    if (!this.#database.hasWaiting(this.#name)) return counts;
+    const ofPartition = Map.groupBy(plans.keys(), (n) => partitionOf(plans[n]!));
+    const areIn = plans.map(isPlacedIn);
+    const add = (row: Placed | undefined, change: 1 | -1): void => {
+      for (const partition of row ? partitionsOf(row) : []) {
+        for (const n of ofPartition.get(partition) ?? []) if (areIn[n]!(row!)) counts[n]! += change;
+      }
+    };
+    const stored = this.#prepare(
+      `SELECT pk, sk, gsi1pk, gsi1sk, gsi2pk, gsi2sk FROM ${this.#name} WHERE pk = ? AND sk = ?`,
+    );
+    for (const row of this.#database.allWaiting(this.#name, () => true)) {
+      add(stored.get(row.pk, row.sk) as unknown as Placed | undefined, -1);
+      if (row.text !== undefined) add(row, 1);
+    }
+    return counts;
+  }
+
   async transact(operations: readonly TransactOperation[]): Promise<TransactResult> {
     checkTransaction(operations);
     // Validate all operations before any condition is checked.
@@ -164,11 +189,14 @@ export class SqliteTable implements Table {
     return { ok: true };
   }
 
-  /** Removes at most `limit` expired items and returns their number. Call it again while it returns `limit`. */
-  async purgeExpired(limit = 500): Promise<number> {
-    const count = await this.#database.purge(this.#name, epochSeconds(this.#clock.now()), limit);
-    if (count > 0) this.#remembered.clear();
-    return count;
+  /** Removes at most `limit` expired items and returns their number. Call {@link SqliteTable.forget} afterwards. */
+  purgeExpired(limit: number): Promise<number> {
+    return this.#database.purge(this.#name, epochSeconds(this.#clock.now()), limit);
+  }
+
+  /** Forgets items in memory, among which are expired ones that are no longer stored. */
+  forget(): void {
+    this.#remembered.clear();
   }
 
   #read(key: Key, name: string): Item | undefined {
@@ -275,10 +303,11 @@ export class SqliteTable implements Table {
   }
 
   /** Returns whether a row matches the query; equivalent to {@link SqliteTable.#select}. */
-  #isIn({ pk, sk, index, reverse, after }: QueryPlan): (row: Row) => boolean {
-    const { partitionKey, sortKey } = index ? TABLE_SCHEMA.indexes[index] : TABLE_SCHEMA;
+  #isIn(plan: QueryPlan): (row: Row) => boolean {
+    const { index, reverse, after } = plan;
+    const sortKey = index ? TABLE_SCHEMA.indexes[index].sortKey : TABLE_SCHEMA.sortKey;
     const now = epochSeconds(this.#clock.now());
-    const limits = sk ? bounds(sk) : [];
+    const isPlaced = isPlacedIn(plan);
     const isPast = (row: Row, { indexSk, pk, sk }: Position): boolean => {
       const order = index
         ? compareUtf8(row[sortKey]!, indexSk!) || compareUtf8(row.pk, pk) || compareUtf8(row.sk, sk)
@@ -286,23 +315,18 @@ export class SqliteTable implements Table {
       return reverse ? order < 0 : order > 0;
     };
     return (row) =>
-      row[partitionKey] === pk &&
+      isPlaced(row) &&
       row.text !== undefined &&
       (row.ttl === null || row.ttl > now) &&
-      limits.every(([comparison, bound]) => COMPARE[comparison](compareUtf8(row[sortKey]!, bound))) &&
       (after === undefined || isPast(row, after));
   }
 
-  #select(
-    { pk, sk, index, reverse, after }: QueryPlan,
-    columns: readonly string[],
-    limit: number,
-  ): { sql: string; values: SQLInputValue[] } {
+  /** The conditions on the keys of a query. */
+  #within({ pk, sk, index, reverse, after }: QueryPlan): { where: string[]; values: SQLInputValue[] } {
     const { partitionKey, sortKey } = index ? TABLE_SCHEMA.indexes[index] : TABLE_SCHEMA;
-    const direction = reverse ? 'DESC' : 'ASC';
     const beyond = reverse ? '<' : '>';
-    const where = [`${partitionKey} = ?`, '(ttl IS NULL OR ttl > ?)'];
-    const values: SQLInputValue[] = [pk, epochSeconds(this.#clock.now())];
+    const where = [`${partitionKey} = ?`];
+    const values: SQLInputValue[] = [pk];
     for (const [comparison, bound] of sk ? bounds(sk) : []) {
       // A later page starts at the end of the earlier one, not at the bound. The plus stops SQLite from seeking to the
       // bound.
@@ -310,6 +334,17 @@ export class SqliteTable implements Table {
       where.push(`${isPassed ? '+' : ''}${sortKey} ${comparison} ?`);
       values.push(bound);
     }
+    return { where, values };
+  }
+
+  #select(plan: QueryPlan, columns: readonly string[], limit: number): { sql: string; values: SQLInputValue[] } {
+    const { index, reverse, after } = plan;
+    const sortKey = index ? TABLE_SCHEMA.indexes[index].sortKey : TABLE_SCHEMA.sortKey;
+    const direction = reverse ? 'DESC' : 'ASC';
+    const beyond = reverse ? '<' : '>';
+    const { where, values } = this.#within(plan);
+    where.push('(ttl IS NULL OR ttl > ?)');
+    values.push(epochSeconds(this.#clock.now()));
     if (after && index) {
       where.push(`${sortKey} ${beyond}= ?`, `(${sortKey}, pk, sk) ${beyond} (?, ?, ?)`);
       values.push(after.indexSk!, after.indexSk!, after.pk, after.sk);
@@ -336,7 +371,7 @@ interface Write {
 }
 
 /** Keys of a row. Index keys are present if the row is in that index. */
-type Placed = Pick<Row, 'pk' | 'sk' | 'gsi1sk' | 'gsi2sk'>;
+type Placed = Pick<Row, 'pk' | 'sk' | 'gsi1pk' | 'gsi1sk' | 'gsi2pk' | 'gsi2sk'>;
 
 /**
  * Recently read or written items, and keys known to be missing, so that repeated reads of the same key, agent,
@@ -406,6 +441,19 @@ function frozen<T>(value: T): T {
   if (typeof value !== 'object' || value === null || Object.isFrozen(value)) return value;
   for (const member of Object.values(value)) frozen(member);
   return Object.freeze(value);
+}
+
+/** Names the partition of a query, as {@link partitionsOf} names those of a row. */
+const partitionOf = ({ pk, index }: QueryPlan): string => `${index ?? ''} ${pk}`;
+const partitionsOf = ({ pk, gsi1pk, gsi2pk }: Placed): string[] => [` ${pk}`, `gsi1 ${gsi1pk}`, `gsi2 ${gsi2pk}`];
+
+/** Returns whether the keys of a row match the query. */
+function isPlacedIn({ pk, sk, index }: QueryPlan): (row: Placed) => boolean {
+  const { partitionKey, sortKey } = index ? TABLE_SCHEMA.indexes[index] : TABLE_SCHEMA;
+  const limits = sk ? bounds(sk) : [];
+  return (row) =>
+    row[partitionKey] === pk &&
+    limits.every(([comparison, bound]) => COMPARE[comparison](compareUtf8(row[sortKey]!, bound)));
 }
 
 type Comparison = '<' | '<=' | '>' | '>=';

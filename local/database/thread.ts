@@ -4,12 +4,14 @@ import { parentPort, workerData } from 'node:worker_threads';
 import type { TableName } from '#core/ports/table-rules.ts';
 import { readJournal } from './journal.ts';
 import { type Row, WrittenRows } from './rows.ts';
+import { shrink } from './shrink.ts';
 
 /** Applies journal files to the database in a separate thread, because a checkpoint takes many milliseconds. */
 export type Order =
   | { readonly do: 'write'; readonly file: string }
   | { readonly do: 'end' }
-  | { readonly do: 'purge'; readonly table: TableName; readonly now: number; readonly limit: number };
+  | { readonly do: 'purge'; readonly table: TableName; readonly now: number; readonly limit: number }
+  | { readonly do: 'shrink'; readonly maxPages: number };
 
 /** `error` is the error's message. */
 export type Answer = { readonly count: number } | { readonly error: string };
@@ -24,11 +26,15 @@ export const PRAGMAS = `
   -- A run's record fits in: one that does not takes pages of its own, which doubles the file and the time to read it. Counts
   -- for a new file only.
   PRAGMA page_size = 8192;
+  -- Free pages can be returned to the disk in small pieces. Counts for a new file only, too.
+  PRAGMA auto_vacuum = INCREMENTAL;
   PRAGMA journal_mode = WAL;
   -- A file of the journal goes when its rows are on the disk.
   PRAGMA synchronous = FULL;
   -- Pages that change often, above all those of indexes, are written to the file once for many commits.
   PRAGMA wal_autocheckpoint = 4000;
+  -- The log grows while a backup reads an old state, and gives the space back afterwards.
+  PRAGMA journal_size_limit = 100000000;
   PRAGMA busy_timeout = 10000;
   PRAGMA cache_size = -8000;
 `;
@@ -57,6 +63,7 @@ if (workerData?.thread === THREAD) {
   const rows = new WrittenRows(db);
   const perform = (order: Order): number => {
     if (order.do === 'purge') return rows.purge(order.table, order.now, order.limit);
+    if (order.do === 'shrink') return shrink(db, order.maxPages);
     if (order.do === 'write') {
       // A thread that applied the file died before it could report it.
       if (!existsSync(order.file)) return 0;

@@ -55,6 +55,8 @@ export class OperationCounter {
         (query) => table.query(query),
         (_, { items }) => Math.max(1, items.length),
       ),
+      // The count of a host that counts without reading the items.
+      ...(table.count && { count: counted('count', (queries) => table.count!(queries)) }),
       transact: counted(
         'transact',
         (operations) => table.transact(operations),

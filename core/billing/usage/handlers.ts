@@ -4,11 +4,12 @@ import { requestIdOf } from '#core/http/request-id.ts';
 import type { Handlers } from '#core/http/route.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
+import type { LogEntry, Rollup } from './log-pages.ts';
 import { agentMetricsOf, countersOf, dailySeriesOf, hourlySeriesOf } from './metrics.ts';
 import { lastDays, type Period } from './period.ts';
 import type { usageRoutes } from './routes.ts';
 import { readServiceMinutes } from './service-minutes.ts';
-import { type LogEntry, type Rollup, UsageStore } from './store.ts';
+import { UsageStore } from './store.ts';
 import { breakdownOf, computeOf, modelsOf, pointsOf, sumOf } from './sums.ts';
 
 type UsageDeps = Pick<Deps, 'main' | 'runs' | 'counters' | 'clock' | 'config'>;

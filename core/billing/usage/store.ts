@@ -1,32 +1,33 @@
+import { batchesOf } from '#core/base/batches.ts';
 import { httpStatusOf } from '#core/base/errors.ts';
 import { type EndStatus, isInstallation } from '#core/base/run-kinds.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { mergedPages } from '#core/ports/merged-query.ts';
 import { type Item, type Query, queryAll } from '#core/ports/table.ts';
+import { runsByTime } from '#core/runs/items.ts';
 import { runsStartedBetween } from '#core/runs/lookup.ts';
 import {
   authorLogQueries,
   authorUsagePartition,
   failedLogQueries,
   rollupPrefix,
-  type Totals,
   tenantLogQueries,
   tenantPartition,
   tenantsPartition,
   usagePartition,
 } from '#core/runs/usage/rollup.ts';
+import {
+  countOf,
+  type LogEntry,
+  type LogFilter,
+  type LogPage,
+  type LogSource,
+  pageOfLogs,
+  type Rollup,
+  type Slice,
+  type SortKeys,
+} from './log-pages.ts';
 import { monthOf, type Period } from './period.ts';
-
-/** Sums of one agent's runs on one day. Several roll-ups may have the same agent and day and must be added up. */
-export interface Rollup {
-  /** `2026-11-21`. */
-  readonly day: string;
-  readonly agentId: string;
-  readonly agentOrg: string;
-  readonly agentName: string;
-  /** The stored item, including its hours and the counts of `core/runs/usage/outcomes.ts`. */
-  readonly totals: Totals & { readonly sk: string; readonly [attribute: string]: unknown };
-}
 
 export interface TenantSums {
   readonly tenantId: string;
@@ -34,31 +35,6 @@ export interface TenantSums {
   readonly errors: number;
   /** ISO 8601. */
   readonly lastCallAt: string;
-}
-
-/** Log entry of an ended run. */
-export interface LogEntry {
-  readonly runId: string;
-  readonly agentOrg: string;
-  readonly agentName: string;
-  readonly version: string;
-  readonly endpoint: string;
-  readonly status: EndStatus;
-  readonly httpStatus: number;
-  readonly durationMs: number;
-  readonly tenantId: string | null;
-  readonly startedAt: string;
-}
-
-export interface LogFilter {
-  readonly tenantId?: string;
-  readonly agentName?: string;
-  readonly status?: EndStatus;
-}
-
-export interface Slice {
-  readonly limit: number;
-  readonly offset: number;
 }
 
 type StoreDeps = Pick<Deps, 'runs' | 'clock' | 'endedRuns'>;
@@ -131,39 +107,52 @@ export class UsageStore {
   }
 
   /** Lists ended runs, including sub-calls, newest first. */
-  async logs(period: Period, filter: LogFilter, slice: Slice): Promise<{ entries: LogEntry[]; total: number }> {
+  async logs(period: Period, filter: LogFilter, slice: Slice): Promise<LogPage> {
     const { tenantId, status } = filter;
     const rollups = await this.rollups(period, tenantId);
     const id = this.#workspaceId;
     if (status !== undefined && status !== 'completed') {
       const entriesOf = (rollup: Rollup) => countOf(rollup) - countOf(rollup, 'completed');
-      return pageOfLogs(rollups, filter, slice, { ofDay: this.#entries(failedLogQueries(id)), entriesOf });
+      return pageOfLogs(rollups, filter, slice, { ...this.#log(failedLogQueries(id)), entriesOf });
     }
-    if (tenantId !== undefined) {
-      return pageOfLogs(rollups, filter, slice, { ofDay: this.#entries(tenantLogQueries(id, tenantId)) });
-    }
-    return pageOfLogs(rollups, filter, slice, { ofDay: (day, pageSize) => this.#endedRuns(day, pageSize) });
+    if (tenantId !== undefined) return pageOfLogs(rollups, filter, slice, this.#log(tenantLogQueries(id, tenantId)));
+    return pageOfLogs(rollups, filter, slice, {
+      between: (range, pageSize) => this.#endedRuns(range, pageSize),
+      countIn: this.#counterOf(runsByTime(id)),
+      hasOthers: true,
+    });
   }
 
   /** Lists other workspaces' runs of the workspace's agents, newest first. */
-  async authorLogs(period: Period, filter: LogFilter, slice: Slice): Promise<{ entries: LogEntry[]; total: number }> {
+  async authorLogs(period: Period, filter: LogFilter, slice: Slice): Promise<LogPage> {
     const rollups = await this.authorRollups(period);
-    return pageOfLogs(rollups, filter, slice, { ofDay: this.#entries(authorLogQueries(this.#workspaceId)) });
+    return pageOfLogs(rollups, filter, slice, this.#log(authorLogQueries(this.#workspaceId)));
   }
 
-  #entries(all: readonly Query[]): LogSource['ofDay'] {
+  #log(all: readonly Query[]): LogSource {
     const { runs } = this.#deps;
-    return async function* ofDay(day, pageSize) {
-      const sk = { between: [day, `${day}U`] } as const;
-      const queries = all.map((query) => ({ ...query, sk }));
-      for await (const page of mergedPages(runs, queries, { atOnce: pageSize, reverse: true })) {
-        for (const item of page) yield readEntry(item);
-      }
+    return {
+      async *between(range, pageSize) {
+        const queries = all.map((query) => ({ ...query, sk: { between: range } }));
+        for await (const page of mergedPages(runs, queries, { atOnce: pageSize, reverse: true })) {
+          for (const item of page) yield readEntry(item);
+        }
+      },
+      countIn: this.#counterOf(all),
     };
   }
 
-  async *#endedRuns(day: string, pageSize: number): AsyncGenerator<LogEntry> {
-    for await (const run of runsStartedBetween(this.#deps, this.#workspaceId, [day, `${day}U`], pageSize)) {
+  #counterOf(all: readonly Query[]): LogSource['countIn'] {
+    const { runs } = this.#deps;
+    if (runs.count === undefined) return undefined;
+    return async (ranges) => {
+      const queries = ranges.flatMap((range) => all.map((query): Query => ({ ...query, sk: { between: range } })));
+      return batchesOf(await runs.count!(queries), all.length).map((counts) => counts.reduce((sum, n) => sum + n));
+    };
+  }
+
+  async *#endedRuns(range: SortKeys, pageSize: number): AsyncGenerator<LogEntry> {
+    for await (const run of runsStartedBetween(this.#deps, this.#workspaceId, range, pageSize)) {
       // Roll-ups count neither unfinished runs (including lost runs before the sweep) nor installations.
       if (run.completedAt === null || isInstallation(run)) continue;
       yield {
@@ -181,68 +170,6 @@ export class UsageStore {
     }
   }
 }
-
-/** Source of a log's entries. */
-interface LogSource {
-  /** Yields the entries of a day, newest first, reading pages of this size. */
-  readonly ofDay: (day: string, pageSize: number) => AsyncIterable<LogEntry>;
-  /** Number of entries that the source has for a roll-up. @default - all its runs */
-  readonly entriesOf?: (rollup: Rollup) => number;
-}
-const MAX_PAGE_SIZE = 1000;
-
-/**
- * Reads one page of a log. Roll-ups tell the number of matching runs of each day: days without a match and days before
- * the
- * offset are not read, and the total is exact.
- */
-async function pageOfLogs(
-  rollups: readonly Rollup[],
-  filter: LogFilter,
-  { limit, offset }: Slice,
-  { ofDay, entriesOf = countOf }: LogSource,
-): Promise<{ entries: LogEntry[]; total: number }> {
-  const days = new Map<string, { matching: number; read: number }>();
-  for (const rollup of rollups) {
-    const { matching, read } = days.get(rollup.day) ?? { matching: 0, read: 0 };
-    const isOf = filter.agentName === undefined || filter.agentName === rollup.agentName;
-    const more = isOf ? countOf(rollup, filter.status) : 0;
-    days.set(rollup.day, { matching: matching + more, read: read + entriesOf(rollup) });
-  }
-  const total = [...days.values()].reduce((sum, { matching }) => sum + matching, 0);
-  const entries: LogEntry[] = [];
-  let skipped = 0;
-  for (const [day, { matching, read }] of [...days].sort(([a], [b]) => (a < b ? 1 : -1))) {
-    if (entries.length === limit) break;
-    if (matching === 0) continue;
-    if (skipped + matching <= offset) {
-      skipped += matching;
-      continue;
-    }
-    let seen = 0;
-    const wanted = offset - skipped + limit - entries.length;
-    // Enough if the matching entries are spread evenly.
-    const pageSize = Math.min(Math.ceil((wanted * read) / matching), MAX_PAGE_SIZE);
-    for await (const entry of ofDay(day, pageSize)) {
-      if (!matches(entry, filter)) continue;
-      seen += 1;
-      if (skipped < offset) skipped += 1;
-      else entries.push(entry);
-      if (seen === matching || entries.length === limit) break;
-    }
-  }
-  return { entries, total };
-}
-
-function countOf({ totals }: Rollup, status?: EndStatus): number {
-  const { runs = 0, failed = 0, timeout = 0, cancelled = 0 } = totals;
-  return { all: runs, completed: runs - failed - timeout - cancelled, failed, timeout, cancelled }[status ?? 'all'];
-}
-
-const matches = (entry: LogEntry, { tenantId, agentName, status }: LogFilter): boolean =>
-  (tenantId === undefined || entry.tenantId === tenantId) &&
-  (agentName === undefined || entry.agentName === agentName) &&
-  (status === undefined || entry.status === status);
 
 const readRollup = (item: Item): Rollup => ({
   day: item.sk.slice(0, 10),
