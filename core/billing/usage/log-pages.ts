@@ -53,8 +53,8 @@ export interface LogSource {
   readonly between: (range: SortKeys, pageSize: number) => AsyncIterable<LogEntry>;
   /** Number of entries that the source has for a roll-up. @default - all its runs */
   readonly entriesOf?: (rollup: Rollup) => number;
-  /** Counts parts of the log in a fraction of the time that it takes to read them. Absent where that is not possible. */
-  readonly countIn?: ((ranges: readonly SortKeys[]) => Promise<number[]>) | undefined;
+  /** Counts a part of the log in a fraction of the time that it takes to read them. Absent where that is not possible. */
+  readonly countIn?: ((range: SortKeys) => Promise<number>) | undefined;
   /** Whether `countIn` also counts what `between` leaves out. */
   readonly hasOthers?: boolean;
 }
@@ -66,8 +66,6 @@ const DAY_MS = 24 * HOUR_MS;
 const MAX_PASSED = 100;
 /** To count more takes longer than to read the entries that come before any page. */
 const MAX_COUNTED = 1_000_000;
-/** Parts of a time that are counted together. A few rounds find a place in an hour, however unevenly its runs are spread. */
-const PARTS = 8;
 
 /**
  * Reads one page of a log. Roll-ups tell the number of matching runs of each day and hour: what has no match and what is
@@ -140,7 +138,7 @@ function dayOf(day: string, rollups: readonly Rollup[], filter: LogFilter, { ent
   };
 }
 
-/** Finds a time of the day (exclusive) after which the log has at most `count` matching entries, and their number. */
+/** Finds a time of the day (exclusive) from which on the log has at most `count` matching entries, and their number. */
 async function pass(day: Day, count: number, source: LogSource): Promise<{ end: number; passed: number }> {
   const { countIn, hasOthers = false } = source;
   let [start, end] = [day.start, day.start + DAY_MS];
@@ -154,16 +152,23 @@ async function pass(day: Day, count: number, source: LogSource): Promise<{ end: 
     within = hours.get(hour)!;
   }
   if (countIn === undefined || day.read !== day.matching || within > MAX_COUNTED) return { end, passed };
-  for (let isFirst = true; count - passed > MAX_PASSED && end - start > 1; isFirst = false) {
-    const step = Math.ceil((end - start) / PARTS);
-    const ends = Array.from({ length: Math.ceil((end - start) / step) }, (_, n) => end - n * step);
-    const counts = await countIn(ends.map((each) => between(Math.max(start, each - step), each)));
-    // Unfinished runs and installations are in the same index, but in no log.
-    if (isFirst && hasOthers && counts.reduce((sum, n) => sum + n) !== within) break;
-    let part = 0;
-    for (; part < counts.length - 1 && passed + counts[part]! <= count; part++) passed += counts[part]!;
-    end = ends[part]!;
-    start = Math.max(start, end - step);
+  // Unfinished runs and installations are in the same index, but in no log.
+  if (hasOthers && (await countIn(between(start, end))) !== within) return { end, passed };
+  for (let isHalved = false; count - passed > MAX_PASSED && end - start > 1; ) {
+    // A guess that is right if the entries are spread evenly, or half of the time after one that was far off.
+    const share = isHalved ? 0.5 : (count - passed - MAX_PASSED / 2) / within;
+    const at = Math.min(Math.max(Math.round(end - share * (end - start)), start + 1), end - 1);
+    const newer = await countIn(between(at, end));
+    const before = within;
+    if (passed + newer <= count) {
+      passed += newer;
+      within -= newer;
+      end = at;
+    } else {
+      within = newer;
+      start = at;
+    }
+    isHalved = !isHalved && within > before / 2;
   }
   return { end, passed };
 }

@@ -1,4 +1,3 @@
-import { batchesOf } from '#core/base/batches.ts';
 import { httpStatusOf } from '#core/base/errors.ts';
 import { type EndStatus, isInstallation } from '#core/base/run-kinds.ts';
 import type { Deps } from '#core/ports/deps.ts';
@@ -145,9 +144,9 @@ export class UsageStore {
   #counterOf(all: readonly Query[]): LogSource['countIn'] {
     const { runs } = this.#deps;
     if (runs.count === undefined) return undefined;
-    return async (ranges) => {
-      const queries = ranges.flatMap((range) => all.map((query): Query => ({ ...query, sk: { between: range } })));
-      return batchesOf(await runs.count!(queries), all.length).map((counts) => counts.reduce((sum, n) => sum + n));
+    return async (range) => {
+      const counts = await runs.count!(all.map((query): Query => ({ ...query, sk: { between: range } })));
+      return counts.reduce((sum, n) => sum + n);
     };
   }
 
