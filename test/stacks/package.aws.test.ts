@@ -95,7 +95,7 @@ test('the packed construct has everything that it deploys, and no more', async (
   const deployed = readArchive(join(installed, 'dist/deployed.zst'));
   const archived = globSync('**/*', { cwd: deployed });
   expect(archived.filter((file) => /^functions\/[^/]+\/index\.mjs$/.test(file)).length).toBeGreaterThan(20);
-  expect(archived.filter((file) => /^functions\/[^/]+\/index\.mjs\.map$/.test(file)).length).toBeGreaterThan(20);
+  expect(archived.filter((file) => /^functions\/[^/]+\/index\.cjs\.map$/.test(file)).length).toBeGreaterThan(20);
   expect(archived).toContain('docs-site/index.html');
   expect([...files, ...archived].filter((file) => /\.test\.|\.(br|gz)$|\.vite/.test(file))).toEqual([]);
   // Paths of the machine that packs would get into source maps.
