@@ -77,6 +77,7 @@ const LOG = { debug: () => {}, info: () => {}, warn: tell, error: tell };
 /** Settings that an entry requires on import. None of their addresses is contacted. */
 const ENVIRONMENT = {
   AWS_REGION: 'us-east-1',
+  PLATFORM_GATEWAY_TOKEN: 'made-up',
   PLATFORM_SERVICES: JSON.stringify({
     ...{ kind: 'ecs-gateway', gateway: 'gateway', cluster: 'cluster', subnets: ['subnet'], public_ip: false },
     ...{ security_group: 'group', image: 'image', execution_role: 'role', family_prefix: 'bench-' },
