@@ -78,6 +78,8 @@ const LOG = { debug: () => {}, info: () => {}, warn: tell, error: tell };
 const ENVIRONMENT = {
   AWS_REGION: 'us-east-1',
   PLATFORM_GATEWAY_TOKEN: 'made-up',
+  PLATFORM_MAX_DIRECT_BODY_MB: '6',
+  AWS_LAMBDA_HTTP_ENDPOINT: '127.0.0.1:0',
   PLATFORM_SERVICES: JSON.stringify({
     ...{ kind: 'ecs-gateway', gateway: 'gateway', cluster: 'cluster', subnets: ['subnet'], public_ip: false },
     ...{ security_group: 'group', image: 'image', execution_role: 'role', family_prefix: 'bench-' },
