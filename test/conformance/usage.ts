@@ -4,7 +4,7 @@ import { parseConfig } from '#core/base/config.ts';
 import { httpStatusOf } from '#core/base/errors.ts';
 import type { Workspace } from '#core/base/workspace.ts';
 import { usageHandlers } from '#core/billing/usage/handlers.ts';
-import type { Rollup } from '#core/billing/usage/log-pages.ts';
+import type { Rollup } from '#core/billing/usage/rollups.ts';
 import { usageRoutes } from '#core/billing/usage/routes.ts';
 import { UsageStore } from '#core/billing/usage/store.ts';
 import { sumOf } from '#core/billing/usage/sums.ts';

@@ -1,7 +1,7 @@
 import type * as z from 'zod';
 import { PRICES_OF } from '#core/models/prices-of.ts';
 import { costPercentile, readCosts } from '#core/runs/usage/costs.ts';
-import type { Rollup } from '../usage/log-pages.ts';
+import type { Rollup } from '../usage/rollups.ts';
 import { sumOf } from '../usage/sums.ts';
 import type { estimateRoutes } from './routes.ts';
 

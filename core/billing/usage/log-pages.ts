@@ -1,18 +1,7 @@
 import type { EndStatus } from '#core/base/run-kinds.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import { readOutcomes, runsIn } from '#core/runs/usage/outcomes.ts';
-import type { Totals } from '#core/runs/usage/rollup.ts';
-
-/** Sums of one agent's runs on one day. Several roll-ups may have the same agent and day and must be added up. */
-export interface Rollup {
-  /** `2026-11-21`. */
-  readonly day: string;
-  readonly agentId: string;
-  readonly agentOrg: string;
-  readonly agentName: string;
-  /** The stored item, including its hours and the counts of `core/runs/usage/outcomes.ts`. */
-  readonly totals: Totals & { readonly sk: string; readonly [attribute: string]: unknown };
-}
+import { countOf, type Rollup } from './rollups.ts';
 
 /** Log entry of an ended run. */
 export interface LogEntry {
@@ -175,11 +164,6 @@ async function pass(day: Day, count: number, source: LogSource): Promise<{ end: 
 
 /** Returns the sort keys of a part of a log; in some of them the id follows the time. */
 const between = (start: number, end: number): SortKeys => [isoTime(start), `${isoTime(end - 1)}~`];
-
-export function countOf({ totals }: Rollup, status?: EndStatus): number {
-  const { runs = 0, failed = 0, timeout = 0, cancelled = 0 } = totals;
-  return { all: runs, completed: runs - failed - timeout - cancelled, failed, timeout, cancelled }[status ?? 'all'];
-}
 
 const matches = (entry: LogEntry, { tenantId, agentName, status }: LogFilter): boolean =>
   (tenantId === undefined || entry.tenantId === tenantId) &&

@@ -6,8 +6,8 @@ import {
   readOutcomes,
   runsIn,
 } from '#core/runs/usage/outcomes.ts';
-import type { Rollup } from './log-pages.ts';
 import type { Period } from './period.ts';
+import type { Rollup } from './rollups.ts';
 import { byAgent, HOURS, sumOf } from './sums.ts';
 
 /** Maximum number of days with hourly values. */

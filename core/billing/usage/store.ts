@@ -1,4 +1,5 @@
 import { httpStatusOf } from '#core/base/errors.ts';
+import { lazy } from '#core/base/lazy.ts';
 import { type EndStatus, isInstallation } from '#core/base/run-kinds.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { mergedPages } from '#core/ports/merged-query.ts';
@@ -15,18 +16,9 @@ import {
   tenantsPartition,
   usagePartition,
 } from '#core/runs/usage/rollup.ts';
-import {
-  countOf,
-  type LogEntry,
-  type LogFilter,
-  type LogPage,
-  type LogSource,
-  pageOfLogs,
-  type Rollup,
-  type Slice,
-  type SortKeys,
-} from './log-pages.ts';
+import type { LogEntry, LogFilter, LogPage, LogSource, Slice, SortKeys } from './log-pages.ts';
 import { monthOf, type Period } from './period.ts';
+import { countOf, type Rollup } from './rollups.ts';
 
 export interface TenantSums {
   readonly tenantId: string;
@@ -35,6 +27,9 @@ export interface TenantSums {
   /** ISO 8601. */
   readonly lastCallAt: string;
 }
+
+/** Loaded lazily: all that counts runs reads sums, few requests read logs, and smaller functions start faster. */
+const logPages = lazy(() => import('./log-pages.ts'));
 
 type StoreDeps = Pick<Deps, 'runs' | 'clock' | 'endedRuns'>;
 
@@ -110,6 +105,7 @@ export class UsageStore {
     const { tenantId, status } = filter;
     const rollups = await this.rollups(period, tenantId);
     const id = this.#workspaceId;
+    const { pageOfLogs } = await logPages();
     if (status !== undefined && status !== 'completed') {
       const entriesOf = (rollup: Rollup) => countOf(rollup) - countOf(rollup, 'completed');
       return pageOfLogs(rollups, filter, slice, { ...this.#log(failedLogQueries(id)), entriesOf });
@@ -125,6 +121,7 @@ export class UsageStore {
   /** Lists other workspaces' runs of the workspace's agents, newest first. */
   async authorLogs(period: Period, filter: LogFilter, slice: Slice): Promise<LogPage> {
     const rollups = await this.authorRollups(period);
+    const { pageOfLogs } = await logPages();
     return pageOfLogs(rollups, filter, slice, this.#log(authorLogQueries(this.#workspaceId)));
   }
 

@@ -1,6 +1,6 @@
 import type { Totals } from '#core/runs/usage/rollup.ts';
-import type { Rollup } from './log-pages.ts';
 import type { Period } from './period.ts';
+import type { Rollup } from './rollups.ts';
 
 /** Computes the answers of `core/billing/usage/routes.ts` from roll-ups. */
 
