@@ -235,7 +235,7 @@ export const mcpParts = ({ log }: HostDeps): Pick<AllDeps, 'mcp'> => ({ mcp: cre
 
 export const uploadFormParts = ({ config, clock }: HostDeps): Pick<Deps, 'uploadForms'> => ({
   uploadForms: new LazyUploadForms(async () => {
-    const { createS3UploadForms } = await import('./blobs/s3-upload-forms.ts');
+    const { createS3UploadForms } = await import('./blobs/s3-blobs.ts');
     return createS3UploadForms(config.bucket, clock);
   }),
 });

@@ -11,6 +11,9 @@ import { Upload } from '@aws-sdk/lib-storage';
 import { assertBlobKey, assertBlobPrefix, type Blobs } from '#core/ports/blobs.ts';
 import { mapThrottlingErrors } from '../tables/throttles.ts';
 
+// Loaded with this file, because each file that is loaded apart has its own copy of S3's client.
+export { createS3UploadForms } from './s3-upload-forms.ts';
+
 /**
  * {@link Blobs} in one S3 bucket, under their own keys. Its role needs `s3:ListBucket`, because S3 otherwise responds
  * "forbidden" for missing objects. The bucket needs a lifecycle rule that aborts the unfinished multipart uploads of
