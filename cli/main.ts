@@ -1,3 +1,4 @@
+import { constants, setPriority } from 'node:os';
 import { configFolder } from '#client/profiles.ts';
 import { EXIT } from '#client/usage-error.ts';
 import { runCli } from './program.ts';
@@ -32,5 +33,6 @@ process.exitCode = await runCli({
     return () => void process.off('SIGINT', listener);
   },
   exit: (status) => process.exit(status),
+  yieldProcessors: () => setPriority(constants.priority.PRIORITY_LOW),
   openUrl,
 });

@@ -1,4 +1,3 @@
-import { constants, setPriority } from 'node:os';
 import { DATA_OPTION, inBytes, ownPlatform } from '../own-platform.ts';
 import type { Configure } from '../shared/cli.ts';
 
@@ -12,8 +11,8 @@ const backup: Configure = (command, cli) => {
       '\nThe platform can keep running during the backup.\n\nExample:\n  $ platform backup platform.tar.gz',
     )
     .action(async (file, { data, withKey = false }) => {
-      // A running platform needs the processors first.
-      setPriority(constants.priority.PRIORITY_LOW);
+      // A running platform needs them more.
+      cli.host.yieldProcessors();
       const made = await (await ownPlatform(cli, { data })).backup(file, { withKey });
       cli.output.result(made, () => `${made.file}\n${inBytes(made.bytes)}, ${made.files} files`);
       if (made.has_key)

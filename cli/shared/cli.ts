@@ -22,6 +22,8 @@ export interface Host {
   /** Calls `listener` for each Ctrl-C until the returned function is called. */
   onInterrupt(listener: () => void): () => void;
   exit(status: number): void;
+  /** Lets other processes have the processors first from now on. */
+  yieldProcessors(): void;
   /** Opens a URL in the user's browser, if there is one. */
   openUrl(url: string): void;
 }

@@ -27,6 +27,7 @@ export interface Settings {
   readonly platform?: NodeJS.Platform;
   readonly configFolder?: string;
   readonly fetch?: typeof fetch;
+  readonly yieldProcessors?: () => void;
   readonly openUrl?: (url: string) => void;
   /** Whether stdin is a terminal. @default false */
   readonly isTTY?: boolean;
@@ -73,6 +74,8 @@ function commandHost(
       return () => interrupts.delete(listener);
     },
     exit: () => {},
+    // The priority of this process would stay low.
+    yieldProcessors: settings.yieldProcessors ?? (() => {}),
     openUrl: settings.openUrl ?? (() => {}),
   };
 }

@@ -76,7 +76,9 @@ describe('a platform that runs', () => {
   });
 
   test('is backed up, and the archive makes another one', async () => {
-    const made = await own('backup saved.tar.gz');
+    const yieldProcessors = vi.fn();
+    const made = await own('backup saved.tar.gz', { yieldProcessors });
+    expect(yieldProcessors).toHaveBeenCalledOnce();
     expect(made).toMatchObject({ status: 0, json: { file: join(folder, 'saved.tar.gz'), has_secrets: false } });
     expect((await own('status')).json.last_backup).toEqual(made.json);
     expect(await own('restore saved.tar.gz --check')).toMatchObject({ status: 0, json: { data_folder: null } });
