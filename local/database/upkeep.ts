@@ -21,8 +21,8 @@ interface UpkeepDeps extends Pick<Deps, 'log'> {
 }
 
 /**
- * Removes expired items and returns unused space to the disk. It goes on for as long as there is something to do, in small
- * pieces with pauses, so that it keeps up with any rate of new runs, and no call waits for it.
+ * Removes expired items, and returns unused space to the disk. It works in small pieces with pauses, so that no call waits
+ * for it. A round ends when nothing is left to do, so it keeps up with any rate of new runs.
  */
 export class Upkeep {
   readonly #deps: UpkeepDeps;
