@@ -149,7 +149,15 @@ async function buildFunction(name: string, folder: string, outdir: string, parts
   const entry = join(folder, 'index.ts');
   const served = SERVES[name] ?? [name];
   const own = [ownRows(served), ownHandlers(served), writtenDocument, writtenTools, bareSettings];
-  const plugins = [...own, bareRows, oneLocale, noJsonSchemas, bundledApart(apart), noJit(entry), withEntry(entry)];
+  const plugins = [
+    ...own,
+    bareRows,
+    oneLocale,
+    noJsonSchemas,
+    bundledApart(name, apart),
+    noJit(entry),
+    withEntry(entry),
+  ];
   if (WRITES_JSON_SCHEMAS.includes(name)) plugins.splice(plugins.indexOf(noJsonSchemas), 1);
   const metafiles = [withoutUnused(await bundle(entry, outdir, plugins))];
   const imported = new Set(
@@ -308,25 +316,26 @@ const APART =
   /^(\.\.?\/[\w/-]+\.ts$|@ai-sdk\/|@modelcontextprotocol\/|@aws-sdk\/client-|@smithy\/core\/event-streams$)/;
 
 /**
- * Exception: every first call of an agent with secrets needs this import. Sharing the libraries of the DynamoDB client
- * saves 30 ms of CPU time.
+ * Exception: every first call of an agent with secrets needs this import, unless the stage keeps its secrets elsewhere.
+ * Sharing the libraries of the DynamoDB client saves 30 ms of CPU time. They grow by what it alone uses of them, so other
+ * functions have a copy.
  */
-const SHARING = './secrets-manager-vault.ts';
+const SHARED = { by: ['calls', 'call-server'], file: exactly(join(ROOT, 'aws/secrets/secrets-manager-vault.ts')) };
 
 /** Folders whose dynamic imports are such bundles. What worker threads load is one, as they load nothing else. */
 const LOADED_APART = ['aws', 'adapters/llm', 'core/manifest/worker-pool'].map((folder) => join(ROOT, folder));
 
 const partPath = (part: string): string => `./${part}/index.cjs`;
 
-const bundledApart = (found: Map<string, string>): Plugin => ({
+const bundledApart = (name: string, found: Map<string, string>): Plugin => ({
   name: 'bundled-apart',
   setup({ onResolve, resolve }) {
     onResolve({ filter: APART }, async ({ path, kind, resolveDir }) => {
       const isOurs = path.startsWith('.');
-      if (path === SHARING) return undefined;
       if (kind !== 'dynamic-import' || (isOurs && !LOADED_APART.some((folder) => resolveDir.startsWith(folder))))
         return undefined;
       const { path: file } = await resolve(path, { kind: 'import-statement', resolveDir });
+      if (SHARED.by.includes(name) && SHARED.file.test(file)) return undefined;
       const part = (isOurs ? relative(ROOT, file) : path).replaceAll(/\W+/g, '-').replace(/^-|-ts$/g, '');
       found.set(part, file);
       return { path: partPath(part), external: true };
