@@ -41,7 +41,7 @@ export const NO_PACKAGES = 'nothing';
  * Lets each Python of the machine find the layer and the SDK by itself, however it was started: with an empty
  * environment, isolated (`-I`), or by its full path. https://docs.python.org/3/library/site.html
  */
-const PYTHON_PATHS = `import os; 'PLATFORM_STANDBY' in os.environ and exec(open('/runtime/standby.py').read())
+const PYTHON_PATHS = `import os; os.environ.get('PLATFORM_STANDBY', '').startswith('%d ' % os.getpid()) and exec(open('/runtime/standby.py').read())
 import os, site, sys; layer = '/layer/venv/lib/python%d.%d/site-packages' % sys.version_info[:2]; layer in sys.path or not os.path.isdir(layer) or site.addsitedir(layer)
 ${SDK_PYTHONPATH}
 `;
@@ -59,7 +59,7 @@ const STANDBY = `def stand_by(descriptor):
     os.environb.update(variable.split(b'=', 1) for variable in variables)
 
 try:
-    stand_by(int(os.environ['PLATFORM_STANDBY']))
+    stand_by(int(os.environ['PLATFORM_STANDBY'].split()[1]))
 except BaseException:
     os._exit(127)
 `;

@@ -362,13 +362,14 @@ sub run_init {
                 }
                 elsif ($request eq 'exec') {
                     hide_from_commands();
+                    my $has_no_child = $collect->();
                     my $ready;
                     if ($standby && $fields[3] !~ $FILE_OPERATION) {
-                        if (fits($standby, @fields)) { $ready = $standby; undef $standby }
-                        else                         { $end_standby->() }
+                        if (!$command && fits($standby, @fields)) { $ready = $standby; undef $standby }
+                        else                                      { $end_standby->(); $has_no_child = $collect->() }
                     }
                     # If init has no other child, all later descendants of init belong to this command.
-                    if (!$command && ($ready || $standby || $collect->())) {
+                    if (!$command && ($ready || $standby || $has_no_child)) {
                         $command = eval { begin_command($host_socket, $control, $entrance, $ready, @fields) };
                         next;
                     }
@@ -591,7 +592,7 @@ sub set_limits {
 my $STANDS_BY = qr{\Apython3? (?:-u )?\w[\w./-]*(?: |\z)};
 
 # Variables that the interpreter, its loader or its C library reads before it runs a program.
-my $READ_AT_START = qr/^(?:PYTHON|LC_|LANG|LD_|GLIBC_|GCONV_|LOCPATH|NLSPATH|MALLOC_|TZ|PATH=|HOME=|PLATFORM_STANDBY)/;
+my $READ_AT_START = qr/^(?:PYTHON|LC_|LANG|LD_|GLIBC_|GCONV_|LOCPATH|NLSPATH|MALLOC_|TZ|PATH=|HOME=)/;
 
 # Starts the interpreter of a program before the program is called, with nothing of the call: Python does everything that
 # it does before it looks for the program, then waits for orders (STANDBY in host-runtime.ts). Its command line, pipes,
@@ -604,7 +605,7 @@ sub stand_by {
         fcntl $inner, F_SETFD, 0;
         close_all_but(fileno $inner);
         chdir $cwd or leave(127);
-        run_without_shell($command, @environment, 'PLATFORM_STANDBY=' . fileno $inner);
+        run_without_shell($command, @environment, "PLATFORM_STANDBY=$$ " . fileno $inner);
         leave(127);
     }) or return;
     return { %$process, orders => $orders, command => $command, cwd => $cwd, read => join("\0", read_at_start(@environment)), until => now() + STANDBY_SECONDS };

@@ -83,6 +83,11 @@ const CASES: Readonly<Record<string, Case>> = {
   'an input that it does not read': { program: 'print(1)\n', request: { stdin: Buffer.alloc(3 * MB) } },
   'modules beside it': { program: 'import enum, helper\nprint(helper.text, helper.__file__, enum.mark)\n' },
   'processes that multiprocessing spawns': { program: SPAWN, arguments: 'x', env: { GIVEN: 'value' } },
+  'a variable with the name of ours': {
+    program:
+      'import os, subprocess, sys\nprint(os.environ["PLATFORM_STANDBY"])\nsubprocess.run([sys.executable, "-c", "print(1)"])\n',
+    env: { PLATFORM_STANDBY: '3 3' },
+  },
   'threads that outlive its end': {
     program:
       'import threading, time\nthreading.Thread(target=lambda: (time.sleep(0.1), print("thread"))).start()\nprint("main")\n',
