@@ -41,27 +41,36 @@ export const NO_PACKAGES = 'nothing';
  * Lets each Python of the machine find the layer and the SDK by itself, however it was started: with an empty
  * environment, isolated (`-I`), or by its full path. https://docs.python.org/3/library/site.html
  */
-const PYTHON_PATHS = `import os; os.environ.get('PLATFORM_STANDBY', '').startswith('%d ' % os.getpid()) and exec(open('/runtime/standby.py').read())
+const PYTHON_PATHS = `import os; 'PLATFORM_STANDBY' in os.environ and exec(open('/runtime/standby.py').read())
 import os, site, sys; layer = '/layer/venv/lib/python%d.%d/site-packages' % sys.version_info[:2]; layer in sys.path or not os.path.isdir(layer) or site.addsitedir(layer)
 ${SDK_PYTHONPATH}
 `;
 
 /**
  * Keeps an interpreter waiting that was started before its program is called (`stand_by` in `perl/init.pl`). It runs
- * while Python imports `site`, the last step before Python looks for the program, and leaves nothing behind. An
- * exception would let Python go on, so it ends the process.
+ * while Python imports `site`, the last step before Python looks for the program, and leaves nothing behind. A variable of
+ * the same name that a program has names no socket. An exception would let Python go on, so it ends the process.
  */
-const STANDBY = `def stand_by(descriptor):
+const STANDBY = `def socket_of_orders():
+    try:
+        descriptor, number = map(int, os.environ['PLATFORM_STANDBY'].split())
+        return descriptor if os.fstat(descriptor).st_ino == number else None
+    except (OSError, ValueError):
+        return None
+
+def stand_by(descriptor):
     os.write(descriptor, b'.')
     with open(descriptor, 'rb') as orders:
         variables = orders.read().split(b'\\0')
     os.environb.clear()
     os.environb.update(variable.split(b'=', 1) for variable in variables)
 
-try:
-    stand_by(int(os.environ['PLATFORM_STANDBY'].split()[1]))
-except BaseException:
-    os._exit(127)
+descriptor = socket_of_orders()
+if descriptor is not None:
+    try:
+        stand_by(descriptor)
+    except BaseException:
+        os._exit(127)
 `;
 
 /**

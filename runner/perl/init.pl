@@ -605,7 +605,7 @@ sub stand_by {
         fcntl $inner, F_SETFD, 0;
         close_all_but(fileno $inner);
         chdir $cwd or leave(127);
-        run_without_shell($command, @environment, "PLATFORM_STANDBY=$$ " . fileno $inner);
+        run_without_shell($command, @environment, join ' ', 'PLATFORM_STANDBY=' . fileno($inner), (stat $inner)[1]);
         leave(127);
     }) or return;
     return { %$process, orders => $orders, command => $command, cwd => $cwd, read => join("\0", read_at_start(@environment)), until => now() + STANDBY_SECONDS };

@@ -173,7 +173,7 @@ export class NamespaceSandbox implements Sandbox {
     const needs = needsOf(spec, network);
     const { sandbox, release } = this.#take(keyOf(needs)) ?? (await this.#startInRoom(needs));
     if (spec.purpose === 'run' && spec.reuse === undefined) void this.#startAhead(needs, spec);
-    const onExec = hasOneProgram(spec) ? (command: string) => this.#remember(keyOf(needs), command) : undefined;
+    const onExec = hasOneProgram(spec) ? (command: string) => this.#remember(keyOf(needs), spec, command) : undefined;
     return openProcessSession(sandbox, spec, network, release, { onExec });
   }
 
@@ -218,7 +218,11 @@ export class NamespaceSandbox implements Sandbox {
     void this.#dropPrestarted(Math.max(surplus, 0));
   }
 
-  #remember(key: string, command: string): void {
+  #remember(key: string, spec: SandboxSpec, command: string): void {
+    if (this.#commands.get(key) !== command) {
+      // The next sandbox may have started before this command.
+      for (const prestarted of this.#prestarted) if (prestarted.key === key) standBy(prestarted.sandbox, spec, command);
+    }
     this.#commands.delete(key);
     this.#commands.set(key, command);
     if (this.#commands.size > MAX_COMMANDS) this.#commands.delete(this.#commands.keys().next().value!);
