@@ -41,8 +41,36 @@ export const NO_PACKAGES = 'nothing';
  * Lets each Python of the machine find the layer and the SDK by itself, however it was started: with an empty
  * environment, isolated (`-I`), or by its full path. https://docs.python.org/3/library/site.html
  */
-const PYTHON_PATHS = `import os, site, sys; layer = '/layer/venv/lib/python%d.%d/site-packages' % sys.version_info[:2]; layer in sys.path or not os.path.isdir(layer) or site.addsitedir(layer)
+const PYTHON_PATHS = `import os; 'PLATFORM_STANDBY' in os.environ and exec(open('/runtime/standby.py').read())
+import os, site, sys; layer = '/layer/venv/lib/python%d.%d/site-packages' % sys.version_info[:2]; layer in sys.path or not os.path.isdir(layer) or site.addsitedir(layer)
 ${SDK_PYTHONPATH}
+`;
+
+/**
+ * Keeps an interpreter waiting that was started before its program is called (`stand_by` in `perl/init.pl`). It runs
+ * while Python imports `site`, the last step before Python looks for the program, and leaves nothing behind. A variable of
+ * the same name that a program has names no socket. An exception would let Python go on, so it ends the process.
+ */
+const STANDBY = `def socket_of_orders():
+    try:
+        descriptor, number = map(int, os.environ['PLATFORM_STANDBY'].split())
+        return descriptor if os.fstat(descriptor).st_ino == number else None
+    except (OSError, ValueError):
+        return None
+
+def stand_by(descriptor):
+    os.write(descriptor, b'.')
+    with open(descriptor, 'rb') as orders:
+        variables = orders.read().split(b'\\0')
+    os.environb.clear()
+    os.environb.update(variable.split(b'=', 1) for variable in variables)
+
+descriptor = socket_of_orders()
+if descriptor is not None:
+    try:
+        stand_by(descriptor)
+    except BaseException:
+        os._exit(127)
 `;
 
 /**
@@ -191,6 +219,12 @@ async function addPython(root: RootEntry[], folder: string): Promise<string | un
   await writeFile(join(noPackages, 'platform.pth'), PYTHON_PATHS);
   for (const at of new Set(hidden.filter((path) => existsSync(path)).map((path) => realpathSync(path)))) {
     root.push({ operation: 'bind', at, from: noPackages });
+  }
+  // Init takes this file as the sign that the interpreter will wait.
+  if (packages.some((path) => existsSync(path))) {
+    const standby = join(folder, 'standby.py');
+    await writeFile(standby, STANDBY);
+    bind(root, '/runtime/standby.py', standby);
   }
   return version;
 }

@@ -4,6 +4,7 @@
 #   init       One per sandbox, process 1. Starts commands, and forwards proxied connections out and connections to
 #              services in. It drops all privileges before untrusted code runs.
 #              It also watches one command: gives it real pipes, reports its exit, kills its process tree.
+#              Before the first command it may keep an interpreter ready, which a program then runs in.
 #   supervisor A fork of init that watches one further command over its own connection, while processes of another
 #              command remain.
 #
@@ -66,9 +67,10 @@ sub sys {
 use constant {
     PR_SET_DUMPABLE => 4, PR_SET_SECCOMP => 22, PR_SET_CHILD_SUBREAPER => 36, PR_SET_NO_NEW_PRIVS => 38,
     ANY_NEW_NAMESPACE => 0x7E020000,
-    O_NONBLOCK => 2048, F_GETFL => 3, F_SETFL => 4, WNOHANG => 1, EAGAIN => 11, EINTR => 4, EINPROGRESS => 115,
+    O_NONBLOCK => 2048, F_SETFD => 2, F_GETFL => 3, F_SETFL => 4, WNOHANG => 1, EAGAIN => 11, EINTR => 4, EINPROGRESS => 115,
     MAX_PROXIED => 200, CHUNK => 65536, BACKLOG_BYTES => 1 << 20, MAX_PIPE_BYTES => 1 << 20,
     AF_INET => 2, AF_INET6 => 10, SOL_SOCKET => 1, SO_REUSEADDR => 2, SO_ERROR => 4, IPPROTO_TCP => 6, TCP_SYNCNT => 7,
+    STANDBY_SECONDS => 60, STANDBY_READY_SECONDS => 1,
     STDERR_HEAD_BYTES => 1 << 20, STDERR_TAIL_BYTES => 65536, LOG_BYTES_A_SECOND => 1 << 20, LOG_BURST_BYTES => 1 << 22,
 };
 
@@ -255,6 +257,9 @@ sub seccomp_filter {
     return join '', @program;
 }
 
+# Kinds of commands that run in init's own program.
+my $FILE_OPERATION = qr/^(?:write|read|list|tree)$/;
+
 # Built once for all sandboxes that the launcher forks.
 my $FILTER = seccomp_filter(1);
 
@@ -305,14 +310,21 @@ sub run_init {
     my @dialing;    # { name, port, family, socket }: connections to a port inside that are being made.
     my $command;    # Init's own one, to which every process belongs that is not below a supervisor.
     my %supervisors;
+    my $standby;    # The interpreter that waits for its program (stand_by). Until then only file operations run here.
     # Reaps ended children. Returns whether none is left.
     my $collect = sub {
         my $pid;
         while (($pid = waitpid -1, WNOHANG) > 0) {
             delete $supervisors{$pid};
             $command->{status} = $? if $command && $pid == $command->{main};
+            undef $standby if $standby && $pid == $standby->{main};
         }
         return $pid < 0;
+    };
+    my $end_standby = sub {
+        kill 'KILL', $standby->{main};
+        waitpid $standby->{main}, 0;
+        undef $standby;
     };
 
     while (1) {
@@ -322,7 +334,8 @@ sub run_init {
         push @readers, map { $_->{socket} } @listeners if @pumps < 2 * MAX_PROXIED;
         my @writers = ((map { $_->{to} } grep { length $_->{data} } @pumps), map { $_->{socket} } @dialing);
         if ($command) { my ($in, $out) = handles_of($command); push @readers, @$in; push @writers, @$out }
-        my ($readable, $writable) = wait_for(\@readers, \@writers);
+        my ($readable, $writable) = wait_for(\@readers, \@writers, $standby && $standby->{until} - now());
+        $end_standby->() if $standby && now() >= $standby->{until};
 
         undef $command if $command && !attend($command, $readable, $writable, \%supervisors);
 
@@ -343,13 +356,21 @@ sub run_init {
                     my ($of, $order) = @fields;
                     obey($command, $order, \%supervisors) if $command && $command->{token} eq $of && $command->{main_end};
                 }
+                elsif ($request eq 'standby') {
+                    hide_from_commands();
+                    $standby //= eval { stand_by($entrance, @fields) };
+                }
                 elsif ($request eq 'exec') {
-                    # Commands have init's uid and could otherwise read and trace it. Not set earlier, because the
-                    # launcher must first open init's /proc entries.
-                    sys('prctl', PR_SET_DUMPABLE, 0, 0, 0, 0);
-                    # If init has no child, all later descendants of init belong to this command.
-                    if (!$command && $collect->()) {
-                        $command = eval { begin_command($host_socket, $control, $entrance, @fields) };
+                    hide_from_commands();
+                    my $has_no_child = $collect->();
+                    my $ready;
+                    if ($standby && $fields[3] !~ $FILE_OPERATION) {
+                        if (!$command && fits($standby, @fields)) { $ready = $standby; undef $standby }
+                        else                                      { $end_standby->(); $has_no_child = $collect->() }
+                    }
+                    # If init has no other child, all later descendants of init belong to this command.
+                    if (!$command && ($ready || $standby || $has_no_child)) {
+                        $command = eval { begin_command($host_socket, $control, $entrance, $ready, @fields) };
                         next;
                     }
                     my $pid = fork;
@@ -357,7 +378,7 @@ sub run_init {
                     if (defined $pid) {
                         close $_ for $control, (map { $_->{socket} } @listeners, @dialing), map { $_->{from} } @pumps;
                         undef $command;
-                        supervise($host_socket, undef, $entrance, @fields);
+                        supervise($host_socket, undef, $entrance, undef, @fields);
                         leave(0);
                     }
                     eval { refuse_command(dial($host_socket, "exec $fields[0]")) };
@@ -397,6 +418,10 @@ sub run_init {
         }
     }
 }
+
+# Commands have init's uid and could otherwise read and trace it. Not called earlier, because the launcher must first open
+# init's /proc entries.
+sub hide_from_commands { sys('prctl', PR_SET_DUMPABLE, 0, 0, 0, 0) }
 
 # Starts a connection to a program of this sandbox, at 127.0.0.1 and then at ::1. Returns nothing if both refuse. Never
 # blocks: a program that does not accept must not stop init.
@@ -498,40 +523,23 @@ sub log_part {
 # Starts a command and returns its state, or nothing if its process cannot be created. $control: init's connection if
 # init watches the command; its frames there start with one that has its token, and orders arrive as requests. Otherwise
 # the command has its own connection, where orders are single letters. $entrance: the descriptor through which it enters
-# its cgroup. Fields: token, stdin ("" for none, "dial" for a separate connection, "=..." for inline text, which fits
+# its cgroup. $standby: the interpreter for this program, if
+# one waits. Fields: token, stdin ("" for none, "dial" for a separate connection, "=..." for inline text, which fits
 # into a pipe), limits (comma list: cpu, file, processes, memory), kind, cwd, argument, NAME=value ...
 sub begin_command {
-    my ($host_socket, $control, $entrance, $token, $given, $limits, $kind, $cwd, $argument, @environment) = @_;
+    my ($host_socket, $control, $entrance, $standby, $token, $given, $limits, $kind, $cwd, $argument, @environment) = @_;
     my $output = $control // dial($host_socket, "exec $token");
     my $beginning = $control ? frame('s', $token) : '';
     my $input = $given eq 'dial' ? dial($host_socket, "stdin $token") : undef;
-    my ($stdin_reader, $stdin_writer);
-    if (length $given) { pipe $stdin_reader, $stdin_writer or die }
-    else               { open $stdin_reader, '<', '/dev/null' or die }
-    if (length $given && !$input) { syswrite $stdin_writer, substr $given, 1; undef $stdin_writer }
-    pipe my $stdout, my $stdout_writer or die;
-    pipe my $stderr, my $stderr_writer or die;
-
-    my $main = fork;
-    if (!defined $main) { refuse_command($output, $beginning); return }
-    if (!$main) {
-        $SIG{PIPE} = 'DEFAULT';
-        sys('setsid');
-        if ($entrance) { open my $group, '>&=', $entrance or die; syswrite $group, 0 or leave(126) }
-        sys('dup3', fileno $stdin_reader, 0, 0);
-        sys('dup3', fileno $stdout_writer, 1, 0);
-        sys('dup3', fileno $stderr_writer, 2, 0);
+    my $process = $standby // fork_with_pipes($entrance, length $given, sub {
         close_all_but();    # A file operation starts no program, so no exec would close them.
-        my ($cpu, $file, $processes, $memory) = split /,/, $limits;
-        set_limit(0, $cpu, $cpu + 1); # CPU: SIGXCPU, a second later SIGKILL
-        set_limit(1, $file);
-        set_limit(2, $memory + (8 << 30)); # DATA: V8 reserves a gigabyte, Bun six. The launcher counts the memory in use.
-        set_limit(4, 0);              # CORE
-        set_limit(6, $processes);     # NPROC
-        set_limit(7, 1024);           # NOFILE
-        set_limit(12, 0);             # MSGQUEUE
+        set_limits(0, $limits);
         run_command($kind, $cwd, $argument, @environment);
-    }
+    });
+    if (!$process) { refuse_command($output, $beginning); return }
+    my ($main, $stdin_writer, $stdout, $stderr) = @$process{qw(main stdin stdout stderr)};
+    if (length $given && !$input) { syswrite $stdin_writer, substr $given, 1; undef $stdin_writer }
+    if ($standby) { set_limits($main, $limits); give_orders($standby) }
     nonblocking($_) for $output, $stdout, $stderr, $input ? ($input, $stdin_writer) : ();
     open my $main_end, '<&=', sys($PIDFD_OPEN, $main, 0) or die;    # Readable when the command has ended.
     return {
@@ -543,6 +551,88 @@ sub begin_command {
         logs => { map { $_ => { room => LOG_BURST_BYTES, at => time, left_out => 0 } } qw(o e) },
     };
 }
+
+# Forks a process in its own session, with pipes for its output, and for its input if it gets any. $work runs in it and
+# must not return. Returns { main, stdin, stdout, stderr }, or nothing if no process can be started.
+sub fork_with_pipes {
+    my ($entrance, $gets_input, $work) = @_;
+    my ($stdin, $stdin_writer);
+    if ($gets_input) { pipe $stdin, $stdin_writer or die }
+    else             { open $stdin, '<', '/dev/null' or die }
+    pipe my $stdout, my $stdout_writer or die;
+    pipe my $stderr, my $stderr_writer or die;
+    my $main = fork // return;
+    return { main => $main, stdin => $stdin_writer, stdout => $stdout, stderr => $stderr } if $main;
+    $SIG{PIPE} = 'DEFAULT';
+    sys('setsid');
+    if ($entrance) { open my $group, '>&=', $entrance or die; syswrite $group, 0 or leave(126) }
+    sys('dup3', fileno $stdin, 0, 0);
+    sys('dup3', fileno $stdout_writer, 1, 0);
+    sys('dup3', fileno $stderr_writer, 2, 0);
+    $work->();
+}
+
+# $pid: as of prlimit(2). $limits: as of begin_command.
+sub set_limits {
+    my ($pid, $limits) = @_;
+    my ($cpu, $file, $processes, $memory) = split /,/, $limits;
+    my $set = sub { my ($which, $soft, $hard) = @_; sys('prlimit64', $pid, $which, pack('Q2', $soft, $hard // $soft), 0) };
+    $set->(0, $cpu, $cpu + 1); # CPU: SIGXCPU, a second later SIGKILL
+    $set->(1, $file);
+    $set->(2, $memory + (8 << 30)); # DATA: V8 reserves a gigabyte, Bun six. The launcher counts the memory in use.
+    $set->(4, 0);              # CORE
+    $set->(6, $processes);     # NPROC
+    $set->(7, 1024);           # NOFILE
+    $set->(12, 0);             # MSGQUEUE
+}
+
+# --- an interpreter that waits ------------------------------------------------------------------------------------------
+
+# A program of Python that is likely to come next. Options are left out: with -S, Python would not wait.
+my $STANDS_BY = qr{\Apython3? (?:-u )?\w[\w./-]*(?: |\z)};
+
+# Variables that the interpreter, its loader or its C library reads before it runs a program.
+my $READ_AT_START = qr/^(?:PYTHON|LC_|LANG|LD_|GLIBC_|GCONV_|LOCPATH|NLSPATH|MALLOC_|TZ|PATH=|HOME=)/;
+
+# Starts the interpreter of a program before the program is called, with nothing of the call: Python does everything that
+# it does before it looks for the program, then waits for orders (STANDBY in host-runtime.ts). Its command line, pipes,
+# session and cgroup are those of the program, which later is found by Python itself. It is used once, or killed.
+sub stand_by {
+    my ($entrance, $command, $cwd, @environment) = @_;
+    return if $command !~ $STANDS_BY || !-e '/runtime/standby.py';
+    socketpair my $orders, my $inner, 1, 1, 0 or die;
+    my $process = fork_with_pipes($entrance, 1, sub {
+        fcntl $inner, F_SETFD, 0;
+        close_all_but(fileno $inner);
+        chdir $cwd or leave(127);
+        run_without_shell($command, @environment, join ' ', 'PLATFORM_STANDBY=' . fileno($inner), (stat $inner)[1]);
+        leave(127);
+    }) or return;
+    return { %$process, orders => $orders, command => $command, cwd => $cwd, read => join("\0", read_at_start(@environment)), until => now() + STANDBY_SECONDS };
+}
+
+sub read_at_start { return sort grep { $_ =~ $READ_AT_START } @_ }
+
+# Returns whether the interpreter would run this command as one that is started now, and is ready.
+sub fits {
+    my ($standby, undef, $given, undef, $kind, $cwd, $argument, @environment) = @_;
+    return if $kind ne 'sh' || !length $given || $argument ne $standby->{command} || $cwd ne $standby->{cwd};
+    return if $standby->{read} ne join "\0", read_at_start(@environment);
+    return if -e '/home/user/.local';    # Packages of the user, which Python has already looked for.
+    my (undef, undef, @variables) = program_of($argument, variables_in($cwd, @environment)) or return;
+    $standby->{variables} = \@variables;
+    my ($readable) = wait_for([ $standby->{orders} ], [], STANDBY_READY_SECONDS);
+    return is_in($readable, $standby->{orders}) && sysread $standby->{orders}, my $ready, 1;
+}
+
+# Lets the program of the command that fits run.
+sub give_orders {
+    my ($standby) = @_;
+    write_all($standby->{orders}, join "\0", @{ $standby->{variables} });
+    close $standby->{orders};
+}
+
+# --- the course of a command ------------------------------------------------------------------------------------------
 
 sub send_frame { my ($command, $type, $data) = @_; $command->{sending} .= (delete $command->{beginning} // '') . frame($type, $data) }
 sub send_part  { my ($command, $type, $data) = @_; send_frame($command, $type, $data) if length $data }
@@ -672,15 +762,13 @@ sub supervise {
     1 while waitpid(-1, 0) > 0;
 }
 
-sub set_limit { my ($which, $soft, $hard) = @_; sys('prlimit64', 0, $which, pack('Q2', $soft, $hard // $soft), 0) }
-
 # Runs in the command's own process, even for file operations, so a planted link resolves only inside the sandbox.
 sub run_command {
     my ($kind, $cwd, $argument, @environment) = @_;
     my $failed = sub { syswrite STDERR, $_[0]; leave(127) };
     if ($kind =~ /^(?:sh|job|service|warm)$/) {
         chdir $cwd or $failed->("cannot enter $cwd: $!\n");
-        my @variables = ((grep { !/^PWD=/ } @environment), "PWD=$cwd");
+        my @variables = variables_in($cwd, @environment);
         run_without_shell($argument, @variables);
         run_program('/bin/bash', [ 'bash', '-c', $argument ], @variables);
         run_program('/bin/sh', [ 'sh', '-c', $argument ], @variables);
@@ -693,6 +781,8 @@ sub run_command {
     syswrite STDERR, $reason;
     leave(1);
 }
+
+sub variables_in { my ($cwd, @environment) = @_; return ((grep { !/^PWD=/ } @environment), "PWD=$cwd") }
 
 # Returns only if the program cannot be started. Perl's exec would first copy the variables one by one.
 sub run_program {
@@ -714,12 +804,15 @@ my $SAVE_INPUT = qr{\Aexport (\w+)="(\$TMPDIR|/tmp)(/\w[\w.]*)"; printf %s '([^'
 
 # Starts the program of a command that needs no shell features, exactly as bash would but without bash's milliseconds.
 # Returns if in doubt.
-sub run_without_shell {
+sub run_without_shell { my @program = program_of(@_); run_program(@program) if @program }
+
+# Returns such a program as run_program takes it, after it has saved the input. Returns nothing if in doubt.
+sub program_of {
     my ($command, @variables) = @_;
     # Durable runs say which call of a tool it is.
     push @variables, "$1=$2" if $command =~ s/\Aexport (PLATFORM_TOOL_CALL_ID)=([\w:.-]+)\n//;
     my ($variable, $folder, $file, $input) = $command =~ s/$SAVE_INPUT// ? ($1, $2, $3, $4) : ();
-    return if $command !~ m{\A[\w./+:,\@-]+(?: [\w./+:,\@-]+)*\z} || grep { /^(?:BASH|SHELLOPTS=|ENV=)/ } @variables;
+    return if $command !~ m{\A[\w./+:,\@-]+(?: [\w./+:,\@-]+)*\z} || grep { /^(?:BASH|SHELLOPTS=|ENV=|SHLVL=|_=)/ } @variables;
     my ($name, @arguments) = split / /, $command;
     return if $OF_SHELL{$name};
     my $path = $name =~ m{/} ? $name : find_program($name, @variables);
@@ -732,7 +825,7 @@ sub run_without_shell {
         open my $nothing, '<', '/dev/null' or return;
         sys('dup3', fileno $nothing, 0, 0);
     }
-    run_program($path, [ $name, @arguments ], @variables, 'SHLVL=0', "_=$path");
+    return ($path, [ $name, @arguments ], @variables, 'SHLVL=0', "_=$path");
 }
 
 # Returns the file that a shell would start. It may turn out not to be a program.

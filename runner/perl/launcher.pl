@@ -19,7 +19,7 @@ use constant {
     NEW_USER => 0x10000000, NEW_PID => 0x20000000, NEW_MOUNT => 0x00020000, SIGCHLD => 17,
     NEW_OTHERS => 0x40000000 | 0x08000000 | 0x04000000 | 0x02000000,    # Of the network, IPC, host names, cgroups.
     OPEN_TREE_CLONE => 1, AT_EMPTY_PATH => 0x1000, MOUNT_ATTR_IDMAP => 0x00100000, MOVE_MOUNT_F_EMPTY_PATH => 4,
-    PR_CAPBSET_DROP => 24, O_PATH => 010000000, O_CLOEXEC => 02000000, F_SETFD => 2, MSG_CMSG_CLOEXEC => 0x40000000,
+    PR_CAPBSET_DROP => 24, O_PATH => 010000000, O_CLOEXEC => 02000000, MSG_CMSG_CLOEXEC => 0x40000000,
     # Mount point of the host's files while a sandbox is built. Later this folder holds devpts.
     OLD => '/dev/pts',
     # Each sandbox has its own host uid, from a range that no host assigns.

@@ -16,7 +16,7 @@ import { type HostRuntime, type RootEntry, SDK_NODE_MODULES } from '../host-runt
 import { type DelegatedGroup, delegatedGroup, makeLauncherGroup } from './cgroup.ts';
 import type { CachedFolder, ContentCache } from './content-cache.ts';
 import { Launcher, type SandboxProcess } from './launcher.ts';
-import { type Network, openProcessSession, portsOf, targetPorts } from './open-session.ts';
+import { type Network, openProcessSession, portsOf, standBy, targetPorts } from './open-session.ts';
 import { makeScratchFolder } from './scratch.ts';
 import type { ProcessSession } from './session.ts';
 import { isReusable, WarmPrograms } from './warm-programs.ts';
@@ -59,6 +59,8 @@ const LAYER = '/layer';
 const WORKING_FOLDER = '/home/user/agent';
 /** Where init finds the bundle that it copies into the working folder. */
 const COPIED = '/.bundle';
+/** Agents whose command is remembered. */
+const MAX_COMMANDS = 100;
 /** Memory that an installation may have on any machine. */
 const SMALLEST_INSTALL_BYTES = 2 * 1024 ** 3;
 /** Size of /dev/shm under bubblewrap, where it cannot share the limit of the home folder. */
@@ -114,6 +116,8 @@ export class NamespaceSandbox implements Sandbox {
   #launcher: Promise<Launcher> | undefined;
   /** Oldest first. */
   readonly #prestarted: Prestarted[] = [];
+  /** The last command by key, of agents whose sandbox runs just one. Used last comes last. */
+  readonly #commands = new Map<string, string>();
   readonly #warm = new WarmPrograms();
   #starting = 0;
   #isClosed = false;
@@ -168,8 +172,9 @@ export class NamespaceSandbox implements Sandbox {
     if (this.#options.kind === 'bubblewrap') checkPorts(spec);
     const needs = needsOf(spec, network);
     const { sandbox, release } = this.#take(keyOf(needs)) ?? (await this.#startInRoom(needs));
-    if (spec.purpose === 'run' && spec.reuse === undefined) void this.#startAhead(needs);
-    return openProcessSession(sandbox, spec, network, release);
+    if (spec.purpose === 'run' && spec.reuse === undefined) void this.#startAhead(needs, spec);
+    const onExec = hasOneProgram(spec) ? (command: string) => this.#remember(keyOf(needs), spec, command) : undefined;
+    return openProcessSession(sandbox, spec, network, release, { onExec });
   }
 
   async close(): Promise<void> {
@@ -195,11 +200,15 @@ export class NamespaceSandbox implements Sandbox {
    * Starts a sandbox in advance for the agent that was just used, which is likely to be used again. Ends the oldest
    * ones beyond the limit.
    */
-  async #startAhead(needs: Needs): Promise<void> {
+  async #startAhead(needs: Needs, spec: SandboxSpec): Promise<void> {
     if (this.#starting >= this.#prestart) return;
     this.#starting++;
+    const key = keyOf(needs);
     try {
-      this.#prestarted.push({ key: keyOf(needs), ...(await this.#start(needs)) });
+      const started = await this.#start(needs);
+      const command = hasOneProgram(spec) ? this.#commands.get(key) : undefined;
+      if (command !== undefined) standBy(started.sandbox, spec, command);
+      this.#prestarted.push({ key, ...started });
     } catch (error) {
       if (!this.#isClosed) this.#log(`a sandbox could not be started ahead: ${(error as Error).message}`);
     } finally {
@@ -207,6 +216,16 @@ export class NamespaceSandbox implements Sandbox {
     }
     const surplus = this.#isClosed ? this.#prestarted.length : this.#prestarted.length - this.#prestart;
     void this.#dropPrestarted(Math.max(surplus, 0));
+  }
+
+  #remember(key: string, spec: SandboxSpec, command: string): void {
+    if (this.#commands.get(key) !== command) {
+      // The next sandbox may have started before this command.
+      for (const prestarted of this.#prestarted) if (prestarted.key === key) standBy(prestarted.sandbox, spec, command);
+    }
+    this.#commands.delete(key);
+    this.#commands.set(key, command);
+    if (this.#commands.size > MAX_COMMANDS) this.#commands.delete(this.#commands.keys().next().value!);
   }
 
   async #dropPrestarted(count: number): Promise<void> {
@@ -384,6 +403,10 @@ const withinMachine = (spec: SandboxSpec): SandboxSpec => ({
     memoryBytes: Math.min(spec.limits.memoryBytes, Math.max(totalmem() / 2, SMALLEST_INSTALL_BYTES)),
   },
 });
+
+/** Whether the command of the session is the same for all callers of the bundle, and needs nothing but the bundle. */
+const hasOneProgram = ({ isOneCommand, bundle, layer }: SandboxSpec): boolean =>
+  isOneCommand === true && bundle !== undefined && layer === undefined;
 
 const keyOf = ({ bundle, layer, layerSha256, ports, diskBytes }: Needs): string =>
   JSON.stringify([bundle, layer, layerSha256, ports, diskBytes]);

@@ -5,7 +5,7 @@ import { EGRESS_PORT, type Egress, type SandboxSpec } from '#core/ports/sandbox.
 import { SDK_PYTHONPATH } from '../host-runtime.ts';
 import { EgressProxy, type Gateway, type Registries, type Ways } from './egress-proxy.ts';
 import type { SandboxProcess } from './launcher.ts';
-import { ProcessSession, type SessionOptions } from './session.ts';
+import { homeOf, ProcessSession, type SessionOptions, variablesOf } from './session.ts';
 
 export interface Network {
   /** The platform's own address, the only private address that sandboxes with egress may reach. */
@@ -50,7 +50,7 @@ export function openProcessSession(
   spec: SandboxSpec,
   network: Network,
   release: () => void,
-  more: Pick<SessionOptions, 'ownProcesses' | 'connect'> = {},
+  more: Pick<SessionOptions, 'ownProcesses' | 'connect' | 'onExec'> = {},
 ): ProcessSession {
   sandbox.watch(spec.limits);
   const registries = spec.purpose === 'install' ? network.registries : undefined;
@@ -65,6 +65,14 @@ export function openProcessSession(
       release();
     },
   });
+}
+
+/**
+ * Starts the interpreter of `command` in a sandbox that has no session yet (`stand_by` in `init.pl`). A session with this
+ * spec then runs the command in it if that makes no difference to the program. The interpreter gets none of `spec.env`.
+ */
+export function standBy(sandbox: SandboxProcess, spec: SandboxSpec, command: string): void {
+  sandbox.request('standby', command, homeOf(spec), ...variablesOf(environmentOf({ ...spec, env: {} }, {})));
 }
 
 function serveEgress(

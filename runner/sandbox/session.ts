@@ -37,6 +37,8 @@ export interface SessionOptions {
   readonly ownProcesses?: number;
   /** Connects to a program inside. @default {@link SandboxProcess.connect} */
   readonly connect?: (port: number) => Promise<Socket | undefined>;
+  /** Called with each command that starts. @default - not called */
+  readonly onExec?: (command: string) => void;
   onClose(): void;
 }
 
@@ -69,6 +71,14 @@ interface Run {
   readonly graceMs?: number;
 }
 
+/** Returns the folder in which the commands of a session run. */
+export const homeOf = ({ bundle }: Pick<SandboxSpec, 'bundle'>): string =>
+  bundle === undefined ? '/home/user' : '/home/user/agent';
+
+/** Returns variables in the format of `init.pl`. */
+export const variablesOf = (env: Readonly<Record<string, string>>): string[] =>
+  Object.entries(env).map(([name, value]) => `${name}=${value}`);
+
 /** Runs commands in a sandbox of this machine, watched by its init or by a supervisor (`init.pl`). */
 export class ProcessSession implements SandboxSession {
   readonly #sandbox: SandboxProcess;
@@ -76,20 +86,23 @@ export class ProcessSession implements SandboxSession {
   readonly #limits: string;
   readonly #env: readonly string[];
   readonly #connect: (port: number) => Promise<Socket | undefined>;
+  readonly #onExec: SessionOptions['onExec'];
   readonly #onClose: () => void;
   #closing: Promise<void> | undefined;
 
-  constructor({ sandbox, spec, env, ownProcesses = 2, connect, onClose }: SessionOptions) {
+  constructor({ sandbox, spec, env, ownProcesses = 2, connect, onExec, onClose }: SessionOptions) {
     this.#sandbox = sandbox;
-    this.#home = spec.bundle === undefined ? '/home/user' : '/home/user/agent';
+    this.#home = homeOf(spec);
     const { cpuSeconds, fileBytes, processes, memoryBytes } = spec.limits;
     this.#limits = [Math.ceil(cpuSeconds), fileBytes, processes + ownProcesses, memoryBytes].join(',');
-    this.#env = Object.entries(env).map(([name, value]) => `${name}=${value}`);
+    this.#env = variablesOf(env);
     this.#connect = connect ?? ((port) => sandbox.connect(port));
+    this.#onExec = onExec;
     this.#onClose = onClose;
   }
 
   exec(request: ExecRequest): AsyncIterable<ExecEvent> {
+    this.#onExec?.(request.command);
     return this.#run({
       kind: request.endsAll ? 'job' : 'sh',
       argument: request.command,

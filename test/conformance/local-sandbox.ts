@@ -12,6 +12,7 @@ import { createLocalSandbox } from '#local/sandbox/local-sandbox.ts';
 import { testWhere } from '#test/helpers/test-where.ts';
 import { zip } from '#test/helpers/zip.ts';
 import { python, ran, sandboxConformance, specOf, tarOf } from './sandbox.ts';
+import { standbyConformance } from './standby.ts';
 
 const isRoot = process.getuid?.() === 0;
 
@@ -44,6 +45,10 @@ export async function localSandboxSuite(kind: 'bubblewrap' | 'unshare'): Promise
     `${kind}${problem === undefined ? '' : ` cannot work here: ${problem}`}`,
     () => {
       sandboxConformance(async () => ({ sandbox: await create(), blobs }));
+      standbyConformance((prestart) => create({ prestart, cacheFolder: join(folder, `cache-${prestart}`) }), {
+        blobs,
+        isRoot,
+      });
 
       describe('on this host', () => {
         let sandbox: Sandbox;
