@@ -523,9 +523,9 @@ sub log_part {
 # Starts a command and returns its state, or nothing if its process cannot be created. $control: init's connection if
 # init watches the command; its frames there start with one that has its token, and orders arrive as requests. Otherwise
 # the command has its own connection, where orders are single letters. $entrance: the descriptor through which it enters
-# its cgroup. $standby: the interpreter for this program, if
-# one waits. Fields: token, stdin ("" for none, "dial" for a separate connection, "=..." for inline text, which fits
-# into a pipe), limits (comma list: cpu, file, processes, memory), kind, cwd, argument, NAME=value ...
+# its cgroup. $standby: the interpreter for this program, if one waits. Fields: token, stdin ("" for none, "dial" for a
+# separate connection, "=..." for inline text, which fits into a pipe), limits (comma list: cpu, file, processes, memory),
+# kind, cwd, argument, NAME=value ...
 sub begin_command {
     my ($host_socket, $control, $entrance, $standby, $token, $given, $limits, $kind, $cwd, $argument, @environment) = @_;
     my $output = $control // dial($host_socket, "exec $token");

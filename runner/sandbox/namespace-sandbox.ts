@@ -405,8 +405,8 @@ const withinMachine = (spec: SandboxSpec): SandboxSpec => ({
 });
 
 /** Whether the command of the session is the same for all callers of the bundle, and needs nothing but the bundle. */
-const hasOneProgram = ({ isOneCommand, bundle, layer }: SandboxSpec): boolean =>
-  isOneCommand === true && bundle !== undefined && layer === undefined;
+const hasOneProgram = ({ isOneCommand, reuse, bundle, layer }: SandboxSpec): boolean =>
+  isOneCommand === true && reuse === undefined && bundle !== undefined && layer === undefined;
 
 const keyOf = ({ bundle, layer, layerSha256, ports, diskBytes }: Needs): string =>
   JSON.stringify([bundle, layer, layerSha256, ports, diskBytes]);
