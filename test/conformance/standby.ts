@@ -117,10 +117,16 @@ export function standbyConformance(
   describe('a Python program whose interpreter waited for it', { timeout: 60_000 }, () => {
     let ahead: Sandbox;
     let fresh: Sandbox;
+    let idle: Sandbox;
+    /** A program that is called once, before all tests. */
+    let forgotten: Published;
     beforeAll(async () => {
-      [ahead, fresh] = [await create(1), await create(0)];
-    });
-    afterAll(() => Promise.all([ahead?.close(), fresh?.close()]));
+      [ahead, fresh, idle] = [await create(1), await create(0), await create(2)];
+      forgotten = await publish({ program: ASK });
+      await run(idle, forgotten);
+      await waitsNow(forgotten);
+    }, 30_000);
+    afterAll(() => Promise.all([ahead?.close(), fresh?.close(), idle?.close()]));
 
     /** Publishes a program under a command of its own. */
     const publish = async ({ program, options = '', arguments: rest = '' }: Case) => {
@@ -266,6 +272,11 @@ export function standbyConformance(
       await prepare(published);
       const { exit } = await run(ahead, published, { request: { signal: AbortSignal.timeout(300) } });
       expect(exit.reason).toBe('aborted');
+    });
+
+    test('ends when no call comes for a minute, and the next call starts anew', { timeout: 90_000 }, async () => {
+      await vi.waitFor(() => expect(waiting(forgotten)).toBeUndefined(), { timeout: 70_000, interval: 500 });
+      expect((await run(idle, forgotten)).out).toBe('False\n');
     });
   });
 }
