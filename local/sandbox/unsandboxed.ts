@@ -102,6 +102,8 @@ interface Run extends Pick<ExecRequest, 'command' | 'cwd' | 'timeoutMs' | 'maxOu
   readonly stderr?: KeptStderr;
   /** Time between SIGTERM and SIGKILL once `signal` is aborted. @default 0, no SIGTERM */
   readonly graceMs?: number;
+  /** Whether what was printed to stderr before stdout comes before it. */
+  readonly isOrdered?: boolean;
 }
 
 interface Layer {
@@ -129,10 +131,10 @@ class UnsandboxedSession implements SandboxSession, WarmHost {
     return this.#run({ ...request, stdin: [request.stdin ?? new Uint8Array()], stderr: new KeptStderr() });
   }
 
-  /** See `ProcessSession.serve`; what the program prints to its outputs comes in any order. */
+  /** See `ProcessSession.serve`. */
   serve({ command, inputs = Readable.from([]), stop, graceMs }: ServeRequest): AsyncGenerator<ExecEvent> {
     const unlimited = { timeoutMs: MAX_TIMER_MS, maxOutputBytes: Number.POSITIVE_INFINITY };
-    return this.#run({ ...unlimited, command, stdin: inputs, signal: stop, graceMs });
+    return this.#run({ ...unlimited, command, stdin: inputs, signal: stop, graceMs, isOrdered: true });
   }
 
   async use(): Promise<undefined> {}
@@ -174,12 +176,15 @@ class UnsandboxedSession implements SandboxSession, WarmHost {
     const events: ExecEvent[] = [];
     let wake = () => {};
     let room = request.maxOutputBytes ?? DEFAULT_MAX_OUTPUT_BYTES;
-    child.stdout.on('data', (data: Buffer) => {
+    const takeStdout = (data: Buffer) => {
       if (room > 0) events.push({ type: 'stdout', data: data.subarray(0, room) });
       room -= data.byteLength;
       if (room < 0) stop('output_limit');
       wake();
-    });
+    };
+    // Whatever stderr holds by now has been read when the event loop has looked at both pipes once more.
+    const afterStderr = request.isOrdered ? twoTurnsLater : (action: () => void) => action();
+    child.stdout.on('data', (data: Buffer) => afterStderr(() => takeStdout(data)));
     const { stderr } = request;
     const pushStderr = (data: Buffer) => {
       if (data.length > 0) events.push({ type: 'stderr', data });
@@ -194,8 +199,10 @@ class UnsandboxedSession implements SandboxSession, WarmHost {
     child.on('close', (code, signal) => {
       if (stderr) pushStderr(stderr.end());
       const exitCode = code ?? 128 + (signal === 'SIGTERM' ? 15 : 9);
-      events.push({ type: 'exit', exit: { reason, exitCode, durationMs: performance.now() - startedAt } });
-      wake();
+      afterStderr(() => {
+        events.push({ type: 'exit', exit: { reason, exitCode, durationMs: performance.now() - startedAt } });
+        wake();
+      });
     });
 
     try {
@@ -278,6 +285,8 @@ class UnsandboxedSession implements SandboxSession, WarmHost {
     };
   }
 }
+
+const twoTurnsLater = (action: () => void): void => void setImmediate(() => setImmediate(action));
 
 /** Sends a signal to the group. No-op if the group has ended. */
 function signalGroup(child: ChildProcess, signal: NodeJS.Signals): void {

@@ -123,7 +123,7 @@ export function warmProgramConformance(
     isOfOneProcess = true,
     hasLimits = true,
   }: {
-    /** Whether it limits and pauses programs, and keeps what they print in its order. */
+    /** Whether it limits and pauses programs. */
     readonly hasLimits?: boolean;
     /** Whether one process decides about all programs: then one can take several inputs, and ends once its secrets change. */
     readonly isOfOneProcess?: boolean;
@@ -179,7 +179,7 @@ export function warmProgramConformance(
       expect(second.output).toMatchObject({ uses: 2, pid: first.output.pid, env: { RUN: '2' } });
     });
 
-    testOf(hasLimits)('what is printed belongs to the input at which it was, in its order', async () => {
+    test('what is printed belongs to the input at which it was, in its order', async () => {
       const ask = agent();
       expect((await ask({ do: 'print' })).err.split('\n').sort()).toEqual(['', 'to stderr', 'to stdout']);
       expect((await ask({})).err).toBe('');
