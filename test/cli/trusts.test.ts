@@ -4,7 +4,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { JOB, type JobIssuer, startJobIssuer } from '#test/helpers/job-tokens.ts';
 import { clientOf, type LocalTarget, startLocalTarget } from '../helpers/platform.ts';
@@ -285,12 +285,13 @@ describe('the action with evals', () => {
     });
   const evaluatedFolder = (value: string, prompt = 'Greet {{text}}') =>
     agentFolder(
-      'evaluated',
+      name,
       { prompt, supported_providers: ['anthropic'], required_secrets: undefined },
       { 'evals/first.yaml': suite(value), 'checks/any.json': '{}' },
     );
-  let gitHub: Awaited<ReturnType<typeof startGitHub>>;
   let key: string;
+  let name: string;
+  let gitHub: Awaited<ReturnType<typeof startGitHub>>;
   const event = (content: object) => {
     const path = join(tempFolder(), 'event.json');
     writeFileSync(path, JSON.stringify(content));
@@ -304,52 +305,54 @@ describe('the action with evals', () => {
   const pullRequest = () => event({ pull_request: { number: 12 } });
 
   beforeAll(async () => {
-    gitHub = await startGitHub();
     const client = clientOf(target);
     const workspace_id = (await client.getOrg({})).id;
     await client.putSecret({ params: { workspace_id }, body: { name: 'ANTHROPIC_API_KEY', value: 'sk-ant-actions' } });
     key = (await client.createApiKey({ body: { name: 'evals', scope: 'run' } })).key;
   });
-  afterAll(() => gitHub?.close());
+  beforeEach(async () => {
+    // Another one for each try.
+    name = `evaluated${crypto.randomUUID().slice(0, 8)}`;
+    gitHub = await startGitHub();
+    return () => gitHub.close();
+  });
 
   test('a pull request has one comment, which later jobs update', { timeout: 120_000 }, async () => {
     const others = Array.from({ length: 120 }, (_, n) => ({ id: 1000 + n, body: `comment ${n}`, user: BOT }));
-    const marker = '<!-- agent-platform-evals main/evaluated -->';
+    const marker = `<!-- agent-platform-evals main/${name} -->`;
     // A person may have written a comment with the same marker.
     gitHub.comments.push({ id: 999, body: marker, user: { type: 'User', login: 'mallory' } }, ...others);
     const passed = await act(evaluatedFolder('Ann'), pullRequest(), { baseline: 'latest' });
     expect(passed, passed.printed).toMatchObject({ code: 0, outputs: { version: 'v1' } });
     const made = gitHub.comments.at(-1)!;
-    expect(made.body.split('\n').slice(0, 2)).toEqual([marker, '### ✅ evaluated@v1: passed']);
-    expect(passed.summary).not.toContain('evaluated@v1: passed');
+    expect(made.body.split('\n').slice(0, 2)).toEqual([marker, `### ✅ ${name}@v1: passed`]);
+    expect(passed.summary).not.toContain(`${name}@v1: passed`);
     expect(passed.printed + made.body).not.toMatch(/sk_live_|ghs_|eyJ/);
 
     const failed = await act(evaluatedFolder('Bob', 'Greet {{text}} again'), pullRequest(), { baseline: 'latest' });
     expect(failed, failed.printed).toMatchObject({ code: 1, outputs: { version: 'v2' } });
     expect(gitHub.comments).toHaveLength(122);
-    expect(made.body).toContain('### ❌ evaluated@v2: failed');
+    expect(made.body).toContain(`### ❌ ${name}@v2: failed`);
     expect(made.body).toContain('| against v1 | 0 of 2 runs are worse');
     expect(made.body).toContain('| greets &#60;b&#62; | ✗ | ✗ |');
     expect(gitHub.comments[0]).toMatchObject({ body: marker });
   });
 
   test('without a pull request the summary has the table', { timeout: 60_000 }, async () => {
-    const before = gitHub.requests.length;
     const passed = await act(evaluatedFolder('Ann'), event({ head_commit: {} }));
     expect(passed, passed.printed).toMatchObject({ code: 0 });
-    expect(passed.summary).toContain('evaluated@v3: passed');
-    expect(gitHub.requests).toHaveLength(before);
+    expect(passed.summary).toContain(`${name}@v1: passed`);
+    expect(gitHub.requests).toEqual([]);
   });
 
   test('a comment that is refused is a warning, and the verdict stands', { timeout: 60_000 }, async () => {
     gitHub.state.mayWrite = false;
     const failed = await act(evaluatedFolder('Bob'), pullRequest());
-    gitHub.state.mayWrite = true;
     expect(failed.code).toBe(1);
     expect(failed.printed).toContain(
       '::warning::The pull request got no comment, which needs the permission pull-requests: write',
     );
-    expect(failed.summary).toContain('evaluated@v3: failed');
+    expect(failed.summary).toContain(`${name}@v1: failed`);
   });
 
   test('what it lacks is said, and texts are no code', { timeout: 60_000 }, async () => {

@@ -11,11 +11,11 @@ export const newWorkspace = (plan: PlanName = 'enterprise'): Workspace => {
   return { id: slug, slug, name: slug, type: 'team', createdAt: '', plan };
 };
 
-/** Creates dependencies whose free plan allows 10 ms of checks at once. */
-export const withLittleTime = (defaultPlan: PlanName = 'enterprise'): MemoryDeps =>
+/** Creates dependencies whose free plan allows a sixth of `msPerMinute` of checks at once. */
+export const withLittleTime = (defaultPlan: PlanName = 'enterprise', msPerMinute = 60): MemoryDeps =>
   memoryDeps({
     defaultPlan,
-    plans: parseConfig({ PLATFORM_PLANS: '{"free": {"validation_ms_per_minute": 60}}' }).plans,
+    plans: parseConfig({ PLATFORM_PLANS: JSON.stringify({ free: { validation_ms_per_minute: msPerMinute } }) }).plans,
   });
 
 /** A schema and a value whose check runs into its time limit of one second. */

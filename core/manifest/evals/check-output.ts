@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Json } from '#core/base/json.ts';
-import { validateAgainst } from '../json-schema/schema-validation.ts';
+import { prepareValidation, validateAgainst } from '../json-schema/schema-validation.ts';
 import { selectPath } from './json-path.ts';
 import { type Assert, type AssertType, rowOfAssert, shortText } from './suite.ts';
 
@@ -62,6 +62,12 @@ export const checkOutput = (asserts: readonly Assert[], facts: RunFacts): Assert
       return failed(`the assert cannot be decided: ${(error as Error).message}`);
     }
   });
+
+/** Does the work that the asserts share, which counts for none of them. */
+export function prepareFor(asserts: readonly Assert[]): void {
+  if (asserts.some(({ type, value }) => rowOfAssert(type).value === 'schema' && value !== undefined))
+    prepareValidation();
+}
 
 /** What is found out about an output, before `not-`: whether it is so, and the sentence if that is the wrong answer. */
 interface Finding {

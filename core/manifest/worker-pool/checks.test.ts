@@ -1,9 +1,13 @@
 import { Worker } from 'node:worker_threads';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
+import type { Workspace } from '#core/base/workspace.ts';
 import { hostilePattern, newWorkspace, repeated, withLittleTime, withThreads } from '#test/helpers/checks.ts';
+import type { MemoryDeps } from '#test/helpers/memory-deps.ts';
 import { zip } from '#test/helpers/zip.ts';
 import { checkBundle, checkDefinition, fillToolCommand, validate } from './checks.ts';
 import { Threads } from './pool.ts';
+
+type Checks = typeof import('./checks.ts');
 
 // Other hostile values, which take a second each, are in checks.heavy.test.ts.
 test('a hostile value is checked elsewhere, and uses up the time of its workspace until that comes back', async () => {
@@ -38,6 +42,24 @@ test('a small schema is checked on this thread, at once', async () => {
   });
   for (let i = 0; i < 100; i++) await validate(deps, workspace, schema, {});
   expect(isLater).toBe(false);
+});
+
+test.each<[string, (checks: Checks, workspace: Workspace, deps: MemoryDeps) => Promise<readonly unknown[]>]>([
+  ['a value', ({ validate }, workspace, deps) => validate(deps, workspace, { pattern: 'x' }, 'y')],
+  [
+    'an assert',
+    ({ checkEvalOutput }, workspace, deps) => {
+      const assert = { type: 'is-json', isNot: false, weight: 1, value: { type: 'object' } } as const;
+      return checkEvalOutput(deps, workspace, [assert], { output: {}, costUsd: 0, latencyMs: 0, tools: [], turns: 1 });
+    },
+  ],
+])('%s is not charged with what a new thread does for all checks of schemas', async (_, check) => {
+  vi.resetModules();
+  const checks = await import('./checks.ts');
+  // A thread takes 100 ms to make the meta-schemas' validators; the check takes 2.
+  const deps = withLittleTime('enterprise', 300);
+  const workspace = newWorkspace('free');
+  for (let i = 0; i < 2; i++) expect(await check(checks, workspace, deps)).toHaveLength(1);
 });
 
 describe('a bundle', () => {

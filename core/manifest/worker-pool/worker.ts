@@ -26,7 +26,8 @@ export type ThreadAnswer =
 
 async function answer({ task, args }: ThreadRequest, send: (answer: ThreadAnswer) => void): Promise<void> {
   const { tasks } = await import('./tasks.ts');
-  const run = (await tasks[task]()) as (...args: readonly unknown[]) => unknown;
+  const load = tasks[task] as (...args: readonly unknown[]) => Promise<(...args: readonly unknown[]) => unknown>;
+  const run = await load(...args);
   send('begun');
   const before = processorMs();
   try {
