@@ -137,6 +137,12 @@ export function admissionSuite(makeCounters: (clock: ManualClock) => Promise<Tab
       const crowded = await Promise.all(Array.from({ length: 60 }, oneHome));
       const least = Math.min(...crowded.map(({ rateLimit }) => rateLimit!.remaining));
       if (deps.counters.isOfOneProcess) expect(least).toBe(99_860);
+      // The classes have sums of their own.
+      await askMany(30, { kind: 'sandbox' });
+      const last = [(await ask({ kind: 'sandbox' })).rateLimit!, await callsAboutLeft(deps, workspace)];
+      if (deps.counters.isOfOneProcess) {
+        expect(last.map(({ limit, remaining }) => limit - remaining)).toEqual([31, 140]);
+      }
     });
 
     test('of zero admits no call', async () => {

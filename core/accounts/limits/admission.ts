@@ -4,7 +4,7 @@ import type { Workspace } from '#core/base/workspace.ts';
 import { dayOf, epochSeconds } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { allOf, type Item, type Key, lessThan, queryAll } from '#core/ports/table.ts';
-import { countingOf, isLease, type LeaseSlot, leasingOf, placesIn } from './concurrency-leases.ts';
+import { countingOf, isLease, type LeaseSlot, leasingOf, placesIn, type ShardsOf } from './concurrency-leases.ts';
 import { endOfDay, limitError, type RateLimit, rateLimitOf } from './rate-limit.ts';
 
 /**
@@ -33,6 +33,11 @@ const CALLS_PER_SHARD = 12_500;
 
 const shardsOf = ({ concurrent_calls, daily_calls }: Plan): number =>
   Math.max(1, Math.min(Math.ceil(concurrent_calls / LEASES_PER_SHARD), Math.floor(daily_calls / CALLS_PER_SHARD)));
+
+const allShardsOf = (plan: Plan, workspaceId: string): ShardsOf => ({
+  ...{ workspaceId, shards: shardsOf(plan) },
+  keyOf: (shard) => shardKey(workspaceId, shard),
+});
 
 /** Returns a shard's share of a limit; the shares add up to the limit. */
 const shareOf = (limit: number, shard: number, shards: number): number => Math.floor((limit + shard) / shards);
@@ -96,7 +101,8 @@ export async function admit(deps: AdmissionDeps, request: AdmissionRequest): Pro
   const limit = limitOf(plan, callClass);
   const counter = `${callClass}_${day}`;
   const lease = leaseOf(runId);
-  const shards = shardsOf(plan);
+  const ofWorkspace = allShardsOf(plan, workspace.id);
+  const { shards, keyOf: key } = ofWorkspace;
 
   const left = (used: number) => rateLimitOf(limit, used, endOfDay(now));
   const usedUp = () =>
@@ -110,7 +116,6 @@ export async function admit(deps: AdmissionDeps, request: AdmissionRequest): Pro
   const hasCallLeft = (item: Item, shard: number) => numberOf(item, counter) < shareOf(limit, shard, shards);
   const hasPlaceLeft = (item: Item, shard: number) =>
     numberOf(item, 'active') < shareOf(plan.concurrent_calls, shard, shards);
-  const key = (shard: number) => shardKey(workspace.id, shard);
   const places = placesIn(deps.counters);
   const place = (shard: number): LeaseSlot => ({
     lease,
@@ -128,21 +133,16 @@ export async function admit(deps: AdmissionDeps, request: AdmissionRequest): Pro
   const home = places.homeOf(workspace.id, runId, shards);
   const first = await admitTo(home);
   if (first !== undefined) {
-    return admission(
-      home,
-      first.item,
-      await usedInAll(deps, { workspaceId: workspace.id, shards, counter }, home, first.used),
-    );
+    // On other hosts an estimate, see callsAboutLeft.
+    const all =
+      shards > 1 && deps.counters.isOfOneProcess
+        ? first.used + (await places.usedIn(ofWorkspace, counter, home))
+        : first.used * shards;
+    return admission(home, first.item, all);
   }
   let used = 0;
   // On one machine, other calls may have been counted since the shards were read.
-  const usedNow = async () =>
-    deps.counters.isOfOneProcess
-      ? places.usedIn(
-          Array.from({ length: shards }, (_, shard) => key(shard)),
-          counter,
-        )
-      : used + 1;
+  const usedNow = async () => (deps.counters.isOfOneProcess ? places.usedIn(ofWorkspace, counter) : used + 1);
   for (let attempt = 1; attempt < MAX_ATTEMPTS; attempt++) {
     const items = await readShards(deps, workspace.id, shards);
     used = sumOf(items, counter);
@@ -207,36 +207,21 @@ export async function callsLeft(
   return rateLimitOf(limitOf(plan, kind), sumOf(items, `${kind}_${dayOf(now)}`), endOfDay(now));
 }
 
-/** Estimates the remaining prompt calls in one read: see {@link usedInAll}. */
+/**
+ * Returns the remaining prompt calls. Exact on one machine. On other hosts it is an estimate in one read: the shards
+ * have similar counts.
+ */
 export async function callsAboutLeft(deps: AdmissionDeps, workspace: Workspace): Promise<RateLimit> {
+  const { counters } = deps;
   const now = deps.clock.now();
   const plan = planOf(deps, workspace);
-  const first = shardKey(workspace.id, 0);
+  const ofWorkspace = allShardsOf(plan, workspace.id);
+  const first = ofWorkspace.keyOf(0);
   const counter = `llm_${dayOf(now)}`;
-  const used = numberOf((await deps.counters.get(first)) ?? first, counter);
-  const all = await usedInAll(deps, { workspaceId: workspace.id, shards: shardsOf(plan), counter }, 0, used);
-  return rateLimitOf(plan.daily_calls, all, endOfDay(now));
-}
-
-/**
- * Returns how many calls of a workspace were counted, from the item of one shard. Exact on one machine. On other hosts
- * it is an estimate: the other shards have similar counts, and reading them would cost more than counting the call.
- */
-async function usedInAll(
-  { counters }: Pick<AdmissionDeps, 'counters'>,
-  { workspaceId, shards, counter }: { readonly workspaceId: string; readonly shards: number; readonly counter: string },
-  shard: number,
-  used: number,
-): Promise<number> {
-  if (shards === 1 || !counters.isOfOneProcess) return used * shards;
-  const others = Array.from({ length: shards }, (_, each) => each).filter((each) => each !== shard);
-  return (
-    used +
-    (await placesIn(counters).usedIn(
-      others.map((each) => shardKey(workspaceId, each)),
-      counter,
-    ))
-  );
+  const used = counters.isOfOneProcess
+    ? await placesIn(counters).usedIn(ofWorkspace, counter)
+    : numberOf((await counters.get(first)) ?? first, counter) * ofWorkspace.shards;
+  return rateLimitOf(plan.daily_calls, used, endOfDay(now));
 }
 
 /** Returns today's usage of the limits in this file, by members of the plan. */

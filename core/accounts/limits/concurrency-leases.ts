@@ -31,6 +31,20 @@ export interface HeldLease {
   readonly used: number;
 }
 
+/** All shards of a workspace. */
+export interface ShardsOf {
+  readonly workspaceId: string;
+  readonly shards: number;
+  keyOf(shard: number): Key;
+}
+
+interface CounterSum {
+  readonly counter: string;
+  /** Of the shards. */
+  readonly names: ReadonlySet<string>;
+  used: number;
+}
+
 /** Attributes that the end of a call removes. */
 interface EndedLease {
   readonly lease: string;
@@ -59,6 +73,8 @@ class ConcurrencyLeases {
   readonly #ended = new Batcher<EndedLease, void>(MAX_BATCH);
   /** Name of a shard -> its latest item. Used only if no other process writes to the table. */
   readonly #known = new Map<string, Item>();
+  /** Workspace -> a counter's sum over all its shards, which are in memory. */
+  readonly #sums = new Map<string, CounterSum>();
   /** Workspace -> first shard of its calls in this tick. */
   readonly #homes = new Map<string, { readonly home: number; calls: number }>();
 
@@ -78,15 +94,27 @@ class ConcurrencyLeases {
     return home.home % shards;
   }
 
-  /** Sums a counter over several shards. Only for a table of one process. */
-  async usedIn(shards: readonly Key[], counter: string): Promise<number> {
-    const items = await Promise.all(shards.map((shard) => this.#current(shard)));
-    return items.reduce((sum, item) => sum + ((item[counter] as number | undefined) ?? 0), 0);
+  /** Sums a counter over the shards of a workspace, all or all but one. Only for a table of one process. */
+  async usedIn({ workspaceId, shards, keyOf }: ShardsOf, counter: string, except?: number): Promise<number> {
+    const known = this.#sums.get(workspaceId);
+    if (known?.counter === counter && known.names.size === shards) {
+      return known.used - (except === undefined ? 0 : countIn(this.#known.get(nameOf(keyOf(except)))!, counter));
+    }
+    const keys = Array.from({ length: shards }, (_, shard) => keyOf(shard));
+    const read = await Promise.all(keys.map((key) => this.#current(key)));
+    const names = keys.map(nameOf);
+    const counts = names.map((name, shard) => countIn(this.#known.get(name) ?? read[shard]!, counter));
+    const used = counts.reduce((sum, count) => sum + count);
+    if (names.every((name) => this.#known.has(name))) {
+      this.#sums.set(workspaceId, { counter, names: new Set(names), used });
+    }
+    return used - (except === undefined ? 0 : counts[except]!);
   }
 
   /** Must be called after a change of the shard that did not use this object. */
   forget(shard: Key): void {
     this.#known.delete(nameOf(shard));
+    this.#sums.delete(workspaceOf(shard));
   }
 
   /** Counts a call and takes its lease, or does neither and returns `undefined`. */
@@ -143,8 +171,14 @@ class ConcurrencyLeases {
   #remember(shard: Key, item: Item): void {
     if (!this.#counters.isOfOneProcess) return;
     // Cleared items are read again when needed.
-    if (this.#known.size >= MAX_KNOWN_SHARDS) this.#known.clear();
-    this.#known.set(nameOf(shard), item);
+    if (this.#known.size >= MAX_KNOWN_SHARDS) {
+      this.#known.clear();
+      this.#sums.clear();
+    }
+    const name = nameOf(shard);
+    const sum = this.#sums.get(workspaceOf(shard));
+    if (sum?.names.has(name)) sum.used += countIn(item, sum.counter) - countIn(this.#known.get(name)!, sum.counter);
+    this.#known.set(name, item);
   }
 
   async #leaveAll({ pk, sk }: Key, places: readonly EndedLease[]): Promise<boolean> {
@@ -179,6 +213,8 @@ export function leasingOf(places: readonly LeaseSlot[]) {
 }
 
 const nameOf = ({ pk, sk }: Key): string => `${pk}/${sk}`;
+const workspaceOf = ({ sk }: Key): string => sk.slice(0, sk.lastIndexOf('#'));
+const countIn = (item: Item, counter: string): number => (item[counter] as number | undefined) ?? 0;
 
 /** Condition that `more` additions stay within the limit. */
 const below = (counter: string, max: number, more: number): Condition =>
