@@ -35,12 +35,12 @@ const MOVE_TRIES = 10;
 async function moveInto(temporary: string, path: string): Promise<void> {
   const folder = dirname(path);
   for (let left = MOVE_TRIES; ; left -= 1) {
-    await mkdir(folder, { recursive: true, mode: 0o700 });
     try {
+      await mkdir(folder, { recursive: true, mode: 0o700 });
       await rename(temporary, path);
       break;
     } catch (error) {
-      // A concurrent delete may remove the folder while it is empty.
+      // A concurrent delete may remove the folder, or one above it, while it is empty.
       if (left === 0 || !hasCode(error, 'ENOENT')) throw error;
     }
   }

@@ -24,6 +24,18 @@ describe('FolderBlobs', () => {
     expect(readdirSync(folder)).toEqual([]);
   });
 
+  test('puts a blob whose folders are removed again and again, as neighbours are deleted', async () => {
+    const blobs = new FolderBlobs(join(root, 'contended'));
+    const putAndDelete = async (key: string) => {
+      for (let round = 0; round < 200; round++) {
+        await blobs.put(key, new Uint8Array(1));
+        await blobs.delete(key);
+      }
+    };
+    await Promise.all(['a/b/1', 'a/b/2', 'a/b/3', 'a/c/4'].map(putAndDelete));
+    expect(await Array.fromAsync(blobs.list(''))).toEqual([]);
+  });
+
   test('bodies of runs, kept answers and uploads are deleted when their records have expired, and nothing else', async () => {
     const folder = join(root, 'aged');
     const blobs = new FolderBlobs(folder);
