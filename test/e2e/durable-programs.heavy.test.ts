@@ -116,7 +116,8 @@ test('whenever the platform is killed, what a later step saw of an earlier one i
     return (await run.show(platform)).completed_at !== null;
   };
   while (Date.now() < ends && !(await isOver())) {
-    await new Promise((resolve) => setTimeout(resolve, Math.random() * 1500));
+    // Short at first: the run must not be over before it was killed three times.
+    await new Promise((resolve) => setTimeout(resolve, Math.random() * (kills < 3 ? 500 : 1500)));
     // A run that is interrupted five times within a step is given up, and a busy machine needs longer to start it.
     if (kills % 3 === 2) {
       const { length } = await run.done(platform);
