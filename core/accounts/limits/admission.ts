@@ -35,7 +35,8 @@ const shardsOf = ({ concurrent_calls, daily_calls }: Plan): number =>
   Math.max(1, Math.min(Math.ceil(concurrent_calls / LEASES_PER_SHARD), Math.floor(daily_calls / CALLS_PER_SHARD)));
 
 const allShardsOf = (plan: Plan, workspaceId: string): ShardsOf => ({
-  ...{ workspaceId, shards: shardsOf(plan) },
+  workspaceId,
+  shards: shardsOf(plan),
   keyOf: (shard) => shardKey(workspaceId, shard),
 });
 

@@ -40,7 +40,7 @@ export interface ShardsOf {
 
 interface CounterSum {
   readonly counter: string;
-  /** Of the shards. */
+  /** Names of the shards. */
   readonly names: ReadonlySet<string>;
   used: number;
 }
