@@ -39,6 +39,7 @@ class SlowestFirst extends BaseSequencer {
   }
 }
 
+const MAX_ERROR_CHARACTERS = 4000;
 /** In one suite. More are no chance: the run fails. */
 const MAX_SECOND_TRIES = 5;
 /** Under `CI=true` no other tests may be skipped: these need what a machine of CI may lack. */
@@ -52,7 +53,10 @@ const MAY_BE_SKIPPED = [
   /^test\/rehearsal\/microvm\.rehearsal\.ts > dependencies of Python /,
 ];
 
-/** Names the tests that passed at their second try, which the default reporter shows as passed, and in CI those that were skipped. */
+/**
+ * Names the tests that passed at their second try, with what failed before, since the default reporter shows them as
+ * passed, and in CI those that were skipped.
+ */
 class Exceptions implements Reporter {
   /** Not where tests are chosen by their names. */
   #refusesSkips = false;
@@ -69,6 +73,9 @@ class Exceptions implements Reporter {
     if (test.ok() && retryCount > 0) {
       this.#secondTries++;
       console.warn(`Passed at try ${1 + retryCount}: ${name}`);
+      for (const { message, stack, diff } of test.result().errors ?? []) {
+        console.warn([message, diff, stack].filter(Boolean).join('\n').slice(0, MAX_ERROR_CHARACTERS));
+      }
     }
     const { state, note = 'no reason' } = test.result() as { state: string; note?: string };
     if (state !== 'skipped' || !this.#refusesSkips) return;
