@@ -8,7 +8,10 @@ import { type Ran, ran, specOf } from './sandbox.ts';
 
 const MB = 1024 * 1024;
 
-/** Prints all that a program can see of its start, except what differs between any two processes. */
+/**
+ * Prints all that a program can see of its start, except what differs between any two processes. The watcher sets its
+ * nice value at some moment, by how many of its processes run.
+ */
 const SHOW = `import gc, io, json, locale, os, resource, signal, sys, threading, warnings, __main__
 modules = sorted(sys.modules)
 status = [line for line in open('/proc/self/status') if line.split(':')[0] in
@@ -22,7 +25,7 @@ shown = dict(
     streams=[(s.encoding, s.errors, s.line_buffering, s.write_through, s.name, s.mode, s.isatty()) for s in (sys.stdin, sys.stdout, sys.stderr)],
     encodings=[sys.getfilesystemencoding(), sys.getfilesystemencodeerrors(), locale.setlocale(locale.LC_ALL), locale.getpreferredencoding()],
     folder=os.getcwd(), leads=os.getsid(0) == os.getpid() == os.getpgid(0), parent=os.getppid(), descriptors=sorted(os.listdir('/proc/self/fd')),
-    limits=open('/proc/self/limits').read(), status=status, nice=os.getpriority(os.PRIO_PROCESS, 0), cgroup=open('/proc/self/cgroup').read(),
+    limits=open('/proc/self/limits').read(), status=status, cgroup=open('/proc/self/cgroup').read(),
     command=open('/proc/self/cmdline').read(), program=os.readlink('/proc/self/exe'), handlers=[str(signal.getsignal(s)) for s in range(1, 32)],
     thread=[threading.current_thread() is threading.main_thread(), threading.active_count()], gc=[gc.get_threshold(), gc.isenabled()],
     depth=sys.getrecursionlimit(), frames=sys._getframe().f_back is None, given=sys.stdin.read(),
