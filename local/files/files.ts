@@ -40,8 +40,8 @@ async function moveInto(temporary: string, path: string): Promise<void> {
       await rename(temporary, path);
       break;
     } catch (error) {
-      // A concurrent delete may remove the folder, or one above it, while it is empty.
-      if (left === 0 || !hasCode(error, 'ENOENT')) throw error;
+      // A concurrent delete may remove the folder while it is empty. If it is one above, mkdir says ENOTDIR.
+      if (left === 0 || !(hasCode(error, 'ENOENT') || hasCode(error, 'ENOTDIR'))) throw error;
     }
   }
   const opened = await open(folder);
