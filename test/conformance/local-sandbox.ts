@@ -396,7 +396,7 @@ os.wait()`;
             });
           const sessions = await Promise.all([start(40), start(2)]);
           try {
-            // Forty processes that never rest, and whoever else works, hold the watcher up.
+            // The busy processes delay the watcher, which sets the nice values.
             await expect.poll(shares, { timeout: 20_000 }).toEqual([40, 2].map((busy) => ({ busy, isOne: true })));
           } finally {
             await Promise.all(sessions.map((session) => session.close()));

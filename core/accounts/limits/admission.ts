@@ -4,7 +4,16 @@ import type { Workspace } from '#core/base/workspace.ts';
 import { dayOf, epochSeconds } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { allOf, type Item, type Key, lessThan, queryAll } from '#core/ports/table.ts';
-import { countingOf, isLease, type LeaseSlot, leasingOf, placesIn, type ShardsOf } from './concurrency-leases.ts';
+import {
+  countingOf,
+  isLease,
+  type LeaseSlot,
+  leasingOf,
+  numberOf,
+  placesIn,
+  type ShardsOf,
+  workspaceOf,
+} from './concurrency-leases.ts';
 import { endOfDay, limitError, type RateLimit, rateLimitOf } from './rate-limit.ts';
 
 /**
@@ -34,6 +43,7 @@ const CALLS_PER_SHARD = 12_500;
 const shardsOf = ({ concurrent_calls, daily_calls }: Plan): number =>
   Math.max(1, Math.min(Math.ceil(concurrent_calls / LEASES_PER_SHARD), Math.floor(daily_calls / CALLS_PER_SHARD)));
 
+/** Returns the shards of a workspace under its plan. */
 const allShardsOf = (plan: Plan, workspaceId: string): ShardsOf => ({
   workspaceId,
   shards: shardsOf(plan),
@@ -265,7 +275,7 @@ export async function* leasesOf(
       const givenAway = Object.keys(item).filter((name) => GIVEN_AWAY.test(name));
       for (const lease of [...givenAway, ...expiredIn(item, now)]) {
         yield {
-          workspaceId: item.sk.slice(0, item.sk.lastIndexOf('#')),
+          workspaceId: workspaceOf(item),
           runDigits: digitsOf(lease),
           release: () => placesIn(deps.counters).leave({ pk: item.pk, sk: item.sk }, { lease, stale: [] }),
         };
@@ -316,7 +326,6 @@ const staleCounters = (item: Item, day: string): string[] =>
     return counted !== undefined && counted < day;
   });
 
-const numberOf = (item: Item, name: string): number => (item[name] as number | undefined) ?? 0;
 const sumOf = (items: readonly Item[], name: string): number =>
   items.reduce((sum, item) => sum + numberOf(item, name), 0);
 

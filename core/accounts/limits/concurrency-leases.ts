@@ -98,12 +98,12 @@ class ConcurrencyLeases {
   async usedIn({ workspaceId, shards, keyOf }: ShardsOf, counter: string, except?: number): Promise<number> {
     const known = this.#sums.get(workspaceId);
     if (known?.counter === counter && known.names.size === shards) {
-      return known.used - (except === undefined ? 0 : countIn(this.#known.get(nameOf(keyOf(except)))!, counter));
+      return known.used - (except === undefined ? 0 : numberOf(this.#known.get(nameOf(keyOf(except)))!, counter));
     }
     const keys = Array.from({ length: shards }, (_, shard) => keyOf(shard));
     const read = await Promise.all(keys.map((key) => this.#current(key)));
     const names = keys.map(nameOf);
-    const counts = names.map((name, shard) => countIn(this.#known.get(name) ?? read[shard]!, counter));
+    const counts = names.map((name, shard) => numberOf(this.#known.get(name) ?? read[shard]!, counter));
     const used = counts.reduce((sum, count) => sum + count);
     if (names.every((name) => this.#known.has(name))) {
       this.#sums.set(workspaceId, { counter, names: new Set(names), used });
@@ -177,7 +177,7 @@ class ConcurrencyLeases {
     }
     const name = nameOf(shard);
     const sum = this.#sums.get(workspaceOf(shard));
-    if (sum?.names.has(name)) sum.used += countIn(item, sum.counter) - countIn(this.#known.get(name)!, sum.counter);
+    if (sum?.names.has(name)) sum.used += numberOf(item, sum.counter) - numberOf(this.#known.get(name)!, sum.counter);
     this.#known.set(name, item);
   }
 
@@ -213,8 +213,10 @@ export function leasingOf(places: readonly LeaseSlot[]) {
 }
 
 const nameOf = ({ pk, sk }: Key): string => `${pk}/${sk}`;
-const workspaceOf = ({ sk }: Key): string => sk.slice(0, sk.lastIndexOf('#'));
-const countIn = (item: Item, counter: string): number => (item[counter] as number | undefined) ?? 0;
+/** Returns the id of a shard's workspace. */
+export const workspaceOf = ({ sk }: Key): string => sk.slice(0, sk.lastIndexOf('#'));
+/** Returns a number of an item; 0 if it is absent. */
+export const numberOf = (item: Item, name: string): number => (item[name] as number | undefined) ?? 0;
 
 /** Condition that `more` additions stay within the limit. */
 const below = (counter: string, max: number, more: number): Condition =>
