@@ -102,8 +102,6 @@ interface Run extends Pick<ExecRequest, 'command' | 'cwd' | 'timeoutMs' | 'maxOu
   readonly stderr?: KeptStderr;
   /** Time between SIGTERM and SIGKILL once `signal` is aborted. @default 0, no SIGTERM */
   readonly graceMs?: number;
-  /** Whether what was printed to stderr before stdout comes before it. */
-  readonly isOrdered?: boolean;
 }
 
 interface Layer {
@@ -134,7 +132,7 @@ class UnsandboxedSession implements SandboxSession, WarmHost {
   /** See `ProcessSession.serve`. */
   serve({ command, inputs = Readable.from([]), stop, graceMs }: ServeRequest): AsyncGenerator<ExecEvent> {
     const unlimited = { timeoutMs: MAX_TIMER_MS, maxOutputBytes: Number.POSITIVE_INFINITY };
-    return this.#run({ ...unlimited, command, stdin: inputs, signal: stop, graceMs, isOrdered: true });
+    return this.#run({ ...unlimited, command, stdin: inputs, signal: stop, graceMs });
   }
 
   async use(): Promise<undefined> {}
@@ -176,15 +174,14 @@ class UnsandboxedSession implements SandboxSession, WarmHost {
     const events: ExecEvent[] = [];
     let wake = () => {};
     let room = request.maxOutputBytes ?? DEFAULT_MAX_OUTPUT_BYTES;
-    const takeStdout = (data: Buffer) => {
-      if (room > 0) events.push({ type: 'stdout', data: data.subarray(0, room) });
-      room -= data.byteLength;
-      if (room < 0) stop('output_limit');
-      wake();
-    };
-    // Whatever stderr holds by now has been read when the event loop has looked at both pipes once more.
-    const afterStderr = request.isOrdered ? twoTurnsLater : (action: () => void) => action();
-    child.stdout.on('data', (data: Buffer) => afterStderr(() => takeStdout(data)));
+    child.stdout.on('data', (data: Buffer) =>
+      afterStderr(() => {
+        if (room > 0) events.push({ type: 'stdout', data: data.subarray(0, room) });
+        room -= data.byteLength;
+        if (room < 0) stop('output_limit');
+        wake();
+      }),
+    );
     const { stderr } = request;
     const pushStderr = (data: Buffer) => {
       if (data.length > 0) events.push({ type: 'stderr', data });
@@ -286,7 +283,11 @@ class UnsandboxedSession implements SandboxSession, WarmHost {
   }
 }
 
-const twoTurnsLater = (action: () => void): void => void setImmediate(() => setImmediate(action));
+/**
+ * Acts once the event loop has looked at all pipes again, so that what was printed to stderr before stdout comes before
+ * it.
+ */
+const afterStderr = (action: () => void): void => void setImmediate(() => setImmediate(action));
 
 /** Sends a signal to the group. No-op if the group has ended. */
 function signalGroup(child: ChildProcess, signal: NodeJS.Signals): void {
